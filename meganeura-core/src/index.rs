@@ -1,0 +1,348 @@
+//! Quasi-affine integer expressions over the axes of an iteration space: how a kernel addresses memory.
+//!
+//! An [`Index`] is `offset + Σ strideᵢ · atomᵢ` in a normal form (atoms sorted, equal atoms merged, no zero strides), so
+//! that equal functions built along different ways usually compare equal. An atom is an axis' coordinate, the quotient
+//! or remainder of another index by a constant, or a value computed by the kernel (a gather).
+//! Reshapes, permutes, broadcasts, slices, pads and convolution windows all become such expressions.
+
+use crate::shape::Shape;
+use std::fmt;
+
+/// Position of an expression in a kernel's list; see [`crate::kernel::Expr`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExprId(pub u32);
+
+/// A quasi-affine expression.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Index {
+    /// The constant part.
+    pub offset: i64,
+    /// The variable part, sorted by atom, one term an atom.
+    pub terms: Vec<Term>,
+}
+
+/// `stride · atom`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Term {
+    /// What varies.
+    pub atom: Atom,
+    /// Its factor, never 0.
+    pub stride: i64,
+}
+
+/// The part of an index that varies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Atom {
+    /// Coordinate along an axis of the iteration space.
+    Axis(usize),
+    /// Quotient, rounded down, of a non-negative index by a positive constant.
+    Div(Box<Index>, i64),
+    /// Remainder of a non-negative index by a positive constant.
+    Mod(Box<Index>, i64),
+    /// A `u32` that the kernel computes, known to be less than the second field.
+    Value(ExprId, i64),
+}
+
+impl Index {
+    /// The constant `offset`.
+    pub fn constant(offset: i64) -> Index {
+        Index { offset, terms: Vec::new() }
+    }
+
+    /// The coordinate of an axis.
+    pub fn axis(axis: usize) -> Index {
+        Index::atom(Atom::Axis(axis))
+    }
+
+    /// A computed value below `bound`.
+    pub fn value(value: ExprId, bound: usize) -> Index {
+        Index::atom(Atom::Value(value, bound as i64))
+    }
+
+    fn atom(atom: Atom) -> Index {
+        Index { offset: 0, terms: vec![Term { atom, stride: 1 }] }
+    }
+
+    /// The constant that this index is, if it does not vary.
+    pub fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.offset)
+    }
+
+    /// Sum of two indices.
+    #[must_use]
+    pub fn plus(&self, other: &Index) -> Index {
+        let mut sum = self.clone();
+        sum.offset += other.offset;
+        for term in &other.terms {
+            sum.add_term(term.atom.clone(), term.stride);
+        }
+        sum
+    }
+
+    /// This index plus a constant.
+    #[must_use]
+    pub fn shifted(mut self, offset: i64) -> Index {
+        self.offset += offset;
+        self
+    }
+
+    /// This index times a constant.
+    #[must_use]
+    pub fn times(&self, factor: i64) -> Index {
+        if factor == 0 {
+            return Index::constant(0);
+        }
+        let terms = self.terms.iter().map(|term| Term { atom: term.atom.clone(), stride: term.stride * factor }).collect();
+        Index { offset: self.offset * factor, terms }
+    }
+
+    /// `⌊self / divisor⌋`, simplified by the ranges of the axes; `self` must not be negative.
+    #[must_use]
+    pub fn div(&self, divisor: i64, axes: &[usize]) -> Index {
+        if divisor == 1 {
+            return self.clone();
+        }
+        let (multiple, rest) = self.split(divisor);
+        if multiple.is_empty_sum() || rest.in_range(divisor, axes) || rest.range(axes).is_some_and(|(low, _)| low >= 0) {
+            let mut quotient = multiple;
+            if !rest.in_range(divisor, axes) {
+                quotient = quotient.plus(&rest.nested_div(divisor));
+            }
+            return quotient;
+        }
+        self.nested_div(divisor)
+    }
+
+    /// `self mod divisor`, simplified by the ranges of the axes; `self` must not be negative.
+    #[must_use]
+    pub fn rem(&self, divisor: i64, axes: &[usize]) -> Index {
+        if divisor == 1 {
+            return Index::constant(0);
+        }
+        let (_, rest) = self.split(divisor);
+        if rest.in_range(divisor, axes) {
+            return rest;
+        }
+        // A rest that may be negative keeps its multiples, so that the remainder is taken of something non-negative.
+        let base = if rest.range(axes).is_some_and(|(low, _)| low >= 0) { rest } else { self.clone() };
+        match base.as_constant() {
+            Some(constant) => Index::constant(constant.rem_euclid(divisor)),
+            None => Index::atom(Atom::Mod(Box::new(base), divisor)),
+        }
+    }
+
+    fn nested_div(&self, divisor: i64) -> Index {
+        match self.terms.as_slice() {
+            [] => Index::constant(self.offset.div_euclid(divisor)),
+            // ⌊⌊x / a⌋ / b⌋ = ⌊x / ab⌋
+            [Term { atom: Atom::Div(inner, first), stride: 1 }] if self.offset == 0 => {
+                Index::atom(Atom::Div(inner.clone(), first * divisor))
+            }
+            _ => Index::atom(Atom::Div(Box::new(self.clone()), divisor)),
+        }
+    }
+
+    fn is_empty_sum(&self) -> bool {
+        self.offset == 0 && self.terms.is_empty()
+    }
+
+    /// Writes `self = multiple · divisor + rest`, where `rest` keeps what `divisor` does not divide.
+    fn split(&self, divisor: i64) -> (Index, Index) {
+        let mut multiple = Index::constant(self.offset.div_euclid(divisor));
+        let mut rest = Index::constant(self.offset.rem_euclid(divisor));
+        for term in &self.terms {
+            let target = if term.stride % divisor == 0 { &mut multiple.terms } else { &mut rest.terms };
+            let stride = if term.stride % divisor == 0 { term.stride / divisor } else { term.stride };
+            target.push(Term { atom: term.atom.clone(), stride });
+        }
+        (multiple, rest)
+    }
+
+    fn in_range(&self, bound: i64, axes: &[usize]) -> bool {
+        self.range(axes).is_some_and(|(low, high)| low >= 0 && high < bound)
+    }
+
+    fn add_term(&mut self, atom: Atom, stride: i64) {
+        match self.terms.binary_search_by(|term| term.atom.cmp(&atom)) {
+            Ok(at) => {
+                self.terms[at].stride += stride;
+                if self.terms[at].stride == 0 {
+                    self.terms.remove(at);
+                }
+            }
+            Err(at) if stride != 0 => self.terms.insert(at, Term { atom, stride }),
+            Err(_) => {}
+        }
+    }
+
+    /// Least and greatest value over the whole space, by interval arithmetic (so possibly wider than attained).
+    ///
+    /// `None` if the space is empty.
+    pub fn range(&self, axes: &[usize]) -> Option<(i64, i64)> {
+        let mut range = (self.offset, self.offset);
+        for term in &self.terms {
+            let (low, high) = term.atom.range(axes)?;
+            let (a, b) = (low * term.stride, high * term.stride);
+            range = (range.0 + a.min(b), range.1 + a.max(b));
+        }
+        Some(range)
+    }
+
+    /// The value at a point; `value` tells what the kernel computed.
+    pub fn eval(&self, point: &[usize], value: &dyn Fn(ExprId) -> i64) -> i64 {
+        let atom = |atom: &Atom| match atom {
+            Atom::Axis(axis) => point[*axis] as i64,
+            Atom::Div(inner, divisor) => inner.eval(point, value).div_euclid(*divisor),
+            Atom::Mod(inner, divisor) => inner.eval(point, value).rem_euclid(*divisor),
+            Atom::Value(id, _) => value(*id),
+        };
+        self.terms.iter().fold(self.offset, |sum, term| sum + term.stride * atom(&term.atom))
+    }
+
+    /// Whether the coordinate of `axis` has any part in this index.
+    pub fn uses_axis(&self, axis: usize) -> bool {
+        self.terms.iter().any(|term| match &term.atom {
+            Atom::Axis(own) => *own == axis,
+            Atom::Div(inner, _) | Atom::Mod(inner, _) => inner.uses_axis(axis),
+            Atom::Value(..) => false,
+        })
+    }
+
+    /// The stride along `axis` if the index is affine in it (0 if it does not vary with it); `None` if the axis sits
+    /// inside a quotient or remainder.
+    pub fn stride(&self, axis: usize) -> Option<i64> {
+        let mut stride = 0;
+        for term in &self.terms {
+            match &term.atom {
+                Atom::Axis(own) if *own == axis => stride = term.stride,
+                Atom::Div(inner, _) | Atom::Mod(inner, _) if inner.uses_axis(axis) => return None,
+                _ => {}
+            }
+        }
+        Some(stride)
+    }
+
+    /// The kernel values that this index reads, nested ones too.
+    pub fn values(&self) -> Vec<ExprId> {
+        let mut found = Vec::new();
+        self.visit_values(&mut |id| found.push(id));
+        found
+    }
+
+    fn visit_values(&self, visit: &mut dyn FnMut(ExprId)) {
+        for term in &self.terms {
+            match &term.atom {
+                Atom::Axis(_) => {}
+                Atom::Div(inner, _) | Atom::Mod(inner, _) => inner.visit_values(visit),
+                Atom::Value(id, _) => visit(*id),
+            }
+        }
+    }
+}
+
+impl Atom {
+    fn range(&self, axes: &[usize]) -> Option<(i64, i64)> {
+        match self {
+            Atom::Axis(axis) => (axes[*axis] > 0).then(|| (0, axes[*axis] as i64 - 1)),
+            Atom::Div(inner, divisor) => {
+                let (low, high) = inner.range(axes)?;
+                Some((low.div_euclid(*divisor), high.div_euclid(*divisor)))
+            }
+            Atom::Mod(inner, divisor) => {
+                let (low, high) = inner.range(axes)?;
+                Some(if low >= 0 && high < *divisor { (low, high) } else { (0, divisor - 1) })
+            }
+            Atom::Value(_, bound) => Some((0, (bound - 1).max(0))),
+        }
+    }
+}
+
+/// The row-major linear index of `coords` in `shape`.
+pub fn flatten(coords: &[Index], shape: &Shape) -> Index {
+    coords.iter().zip(shape.strides()).fold(Index::constant(0), |sum, (coord, stride)| sum.plus(&coord.times(stride as i64)))
+}
+
+/// The coordinates in `shape` of a row-major linear index; `axes` are the extents of the iteration space.
+pub fn unflatten(linear: &Index, shape: &Shape, axes: &[usize]) -> Vec<Index> {
+    let strides = shape.strides();
+    (0..shape.rank())
+        .map(|dim| {
+            let quotient = linear.div(strides[dim].max(1) as i64, axes);
+            // The slowest dimension needs no remainder: the linear index is in range.
+            if dim == 0 { quotient } else { quotient.rem(shape[dim].max(1) as i64, axes) }
+        })
+        .collect()
+}
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for term in &self.terms {
+            match term.stride {
+                1 => write!(f, "{separator}{}", term.atom)?,
+                stride => write!(f, "{separator}{}*{stride}", term.atom)?,
+            }
+            separator = " + ";
+        }
+        if self.offset != 0 || self.terms.is_empty() {
+            write!(f, "{separator}{}", self.offset)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Atom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Atom::Axis(axis) => write!(f, "i{axis}"),
+            Atom::Div(inner, divisor) => write!(f, "({inner})/{divisor}"),
+            Atom::Mod(inner, divisor) => write!(f, "({inner})%{divisor}"),
+            Atom::Value(id, _) => write!(f, "%{}", id.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn no_values(_: ExprId) -> i64 {
+        0
+    }
+
+    #[test]
+    fn reshape_of_merged_dimensions_needs_no_division() {
+        // [2, 3, 5] seen as [6, 5] and back: the coordinates of the merged dimension split again, the last one is kept.
+        let axes = [2, 3, 5];
+        let coords: Vec<Index> = (0..3).map(Index::axis).collect();
+        let linear = flatten(&coords, &Shape::from([2, 3, 5]));
+        let merged = unflatten(&linear, &Shape::from([6, 5]), &axes);
+        assert_eq!(merged[0].to_string(), "i0*3 + i1");
+        assert_eq!(merged[1].to_string(), "i2");
+        assert_eq!(unflatten(&flatten(&merged, &Shape::from([6, 5])), &Shape::from([2, 3, 5]), &axes), coords);
+    }
+
+    #[test]
+    fn division_and_remainder_agree_with_arithmetic_everywhere() {
+        let axes = [7, 4, 3];
+        let index = Index::axis(0).times(12).plus(&Index::axis(1).times(5)).plus(&Index::axis(2)).shifted(2);
+        for divisor in 1..30 {
+            let (div, rem) = (index.div(divisor, &axes), index.rem(divisor, &axes));
+            for point in (0..7).flat_map(|a| (0..4).flat_map(move |b| (0..3).map(move |c| [a, b, c]))) {
+                let value = index.eval(&point, &no_values);
+                assert_eq!(div.eval(&point, &no_values), value / divisor, "{index} / {divisor} at {point:?}");
+                assert_eq!(rem.eval(&point, &no_values), value % divisor, "{index} % {divisor} at {point:?}");
+                let (low, high) = div.range(&axes).unwrap_or((1, 0));
+                assert!(low <= value / divisor && value / divisor <= high);
+            }
+        }
+    }
+
+    #[test]
+    fn strides_are_refused_inside_a_quotient() {
+        let axes = [6, 4];
+        let split = Index::axis(0).div(4, &axes);
+        assert_eq!(split.stride(0), None);
+        assert_eq!(split.plus(&Index::axis(1).times(3)).stride(1), Some(3));
+    }
+}

@@ -1,0 +1,5 @@
+//! The memory plan: which dispatches run in which order, and where every tensor lies.
+
+mod plan;
+
+pub use plan::*;

@@ -1,0 +1,142 @@
+//! How one kernel is spread over invocations. The printer of shaders and the grid computation read the same fields.
+
+use crate::dtype::DType;
+
+/// The schedule of one dispatch. Two dispatches with equal kernels and equal specs share one pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spec {
+    /// For kernels without reduce axes: one invocation computes `per_thread` consecutive points of the parallel axes
+    /// (flattened row-major); a workgroup has `threads` invocations.
+    Map {
+        /// Invocations of a workgroup.
+        threads: u32,
+        /// Points an invocation computes; consecutive, so that loads and stores of unit stride can be vectors.
+        per_thread: u32,
+    },
+    /// For row programs.
+    Row(RowSpec),
+    /// For contractions whose sum stays in registers.
+    Contract(ContractSpec),
+    /// For contractions with few results: matrix times vector, or a short dot product.
+    Gemv(GemvSpec),
+}
+
+/// A row program: a workgroup of `lanes × rows` invocations; `lanes` invocations share a row and combine their partial
+/// folds through workgroup memory (or shuffles), `rows` rows are done by one workgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowSpec {
+    /// Invocations that share one row; a power of two. 1 = each invocation walks its row alone.
+    pub lanes: u32,
+    /// Rows of one workgroup.
+    pub rows: u32,
+    /// Which of the two is adjacent in memory: decides which one neighbouring invocations walk.
+    pub adjacent: Adjacent,
+}
+
+/// What neighbouring invocations of a row program's workgroup touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Adjacent {
+    /// Neighbouring elements of one row: rows are contiguous in memory.
+    Elements,
+    /// The same element of neighbouring rows: columns are folded.
+    Rows,
+}
+
+/// A tiled contraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContractSpec {
+    /// Rows, columns and depth of the tile that a workgroup stages in workgroup memory.
+    pub tile: [u32; 3],
+    /// Who multiplies.
+    pub unit: Unit,
+    /// How many workgroups share the depth of one result tile; above 1 the kernel stores `split` partial planes, which
+    /// a second dispatch adds up (see [`crate::schedule`]'s expansion).
+    pub split: u32,
+    /// Load the next tile into registers while this one is multiplied.
+    pub prefetch: bool,
+    /// How staged rows are laid out so that stores and loads meet different banks.
+    pub staging: Staging,
+    /// Result tiles are walked in groups of this many tile rows, so that workgroups in flight share operands in cache;
+    /// 1 = plain row-major order.
+    pub row_group: u32,
+}
+
+/// Bank-conflict avoidance of staged tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Staging {
+    /// Each staged row is lengthened by this many elements.
+    Pad(u32),
+    /// Columns are permuted by the depth group with exclusive or; needs no extra memory.
+    Swizzle,
+}
+
+/// What multiplies staged tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Each invocation keeps `thread[0] × thread[1]` sums and uses fused multiply-add.
+    Scalar {
+        /// Rows and columns of the sums of one invocation.
+        thread: [u32; 2],
+    },
+    /// Each subgroup keeps `subgroup[0] × subgroup[1]` sums as cooperative matrices of `size`².
+    Cooperative {
+        /// Rows, columns and depth of one hardware product.
+        size: u32,
+        /// Rows and columns of the sums of one subgroup.
+        subgroup: [u32; 2],
+        /// Lanes of a subgroup.
+        lanes: u32,
+        /// Type that operands are staged in; f32 operands are converted on the way.
+        operand: DType,
+    },
+}
+
+/// A contraction with at most one row (or one column): bound by reading the matrix once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemvSpec {
+    /// Invocations that share one result; a power of two, combined like a row program's.
+    pub lanes: u32,
+    /// Results of one workgroup.
+    pub results: u32,
+    /// Whether neighbouring invocations walk the depth or the results: the one that is adjacent in the matrix.
+    pub adjacent: Adjacent,
+}
+
+impl Spec {
+    /// Invocations of one workgroup.
+    pub fn threads(&self) -> u32 {
+        match self {
+            Spec::Map { threads, .. } => *threads,
+            Spec::Row(row) => row.lanes * row.rows,
+            Spec::Contract(contract) => contract.threads(),
+            Spec::Gemv(gemv) => gemv.lanes * gemv.results,
+        }
+    }
+}
+
+impl ContractSpec {
+    /// Invocations of one workgroup.
+    pub fn threads(&self) -> u32 {
+        let [rows, cols, _] = self.tile;
+        match self.unit {
+            Unit::Scalar { thread } => (rows / thread[0]) * (cols / thread[1]),
+            Unit::Cooperative { subgroup, lanes, .. } => (rows / subgroup[0]) * (cols / subgroup[1]) * lanes,
+        }
+    }
+
+    /// Bytes of workgroup memory for the staged operands.
+    pub fn staged_bytes(&self) -> u32 {
+        let [rows, cols, depth] = self.tile;
+        let (pad, bytes) = match (self.staging, self.unit) {
+            (Staging::Swizzle, _) => (0, 4),
+            (Staging::Pad(pad), Unit::Cooperative { operand, .. }) => (pad, operand.bytes() as u32),
+            (Staging::Pad(pad), Unit::Scalar { .. }) => (pad, 4),
+        };
+        match self.unit {
+            // Both operands are staged depth-major: a row of the stage is one depth step.
+            Unit::Scalar { .. } => depth * (rows + pad + cols + pad) * bytes,
+            // The left operand is staged row-major, the right one depth-major; a transposed operand the other way round.
+            Unit::Cooperative { .. } => (rows.max(depth) * (rows.min(depth) + pad) + depth * (cols + pad)) * bytes,
+        }
+    }
+}
