@@ -49,9 +49,6 @@ pub struct ContractSpec {
     pub tile: [u32; 3],
     /// Who multiplies.
     pub unit: Unit,
-    /// How many workgroups share the depth of one result tile; above 1 the kernel stores `split` partial planes, which
-    /// a second dispatch adds up (see [`crate::schedule`]'s expansion).
-    pub split: u32,
     /// Load the next tile into registers while this one is multiplied.
     pub prefetch: bool,
     /// How staged rows are laid out so that stores and loads meet different banks.
