@@ -13,7 +13,9 @@
 //!   [`Expr::Acc`] (the *epilogue*).
 
 mod ir;
+mod merge;
 mod point;
 
 pub use ir::*;
+pub use merge::{map_indices, merge_axes};
 pub use point::{Mismatch, PointContext};
