@@ -12,10 +12,14 @@
 //!   operands are arbitrary expressions (loads with access maps and elementwise work: the *prologue*) and the stores see
 //!   [`Expr::Acc`] (the *epilogue*).
 
+mod interp;
 mod ir;
 mod merge;
 mod point;
 
+#[allow(unused_imports)]
+pub(crate) use interp::points;
+pub use interp::{InterpError, interp};
 pub use ir::*;
 pub use merge::{map_indices, merge_axes};
 pub use point::{Mismatch, PointContext};

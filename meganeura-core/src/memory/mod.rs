@@ -5,12 +5,14 @@
 //! lifetimes do not overlap; [`verify`](mod@verify) checks the result.
 
 mod alias;
+mod interp;
 mod layout;
 mod order;
 mod place;
 mod plan;
 mod verify;
 
+pub use interp::interp;
 pub use order::{Order, order};
 pub use place::{Lifetime, PlanError, Planned, plan};
 pub use plan::*;
