@@ -11,6 +11,7 @@ pub mod grad;
 pub mod index;
 pub mod ir;
 pub mod kernel;
+pub mod layout;
 pub mod memory;
 pub mod ops;
 pub mod options;
