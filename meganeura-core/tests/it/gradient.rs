@@ -38,7 +38,7 @@ fn derivatives_of_every_op_match_differences() {
 
 
 /// A function of operands, as [`gradcheck`] takes it.
-type Function = dyn for<'g> Fn(&'g Builder, &[Value<'g>]) -> Value<'g>;
+type Function<'a> = dyn for<'g> Fn(&'g Builder, &[Value<'g>]) -> Value<'g> + 'a;
 
 fn floats(shapes: &[&[usize]], fill: Fill) -> Vec<Array> {
     let mut draws = Draws::new(11);
@@ -46,7 +46,7 @@ fn floats(shapes: &[&[usize]], fill: Fill) -> Vec<Array> {
 }
 
 #[track_caller]
-fn check(operands: &[Array], function: &Function) {
+fn check(operands: &[Array], function: &Function<'_>) {
     gradcheck(operands, function).unwrap_or_else(|error| panic!("{error}"));
 }
 
@@ -163,7 +163,7 @@ fn an_optimiser_step_is_differentiable_too() {
 
 #[test]
 fn second_derivatives() {
-    let smooth: [(&str, Box<Function>, Fill); 9] = [
+    let smooth: [(&str, Box<Function<'static>>, Fill); 9] = [
         ("tanh", Box::new(|_, x| x[0].tanh()), UNIFORM),
         ("exp", Box::new(|_, x| x[0].exp()), UNIFORM),
         ("sigmoid", Box::new(|_, x| x[0].sigmoid()), UNIFORM),
@@ -192,7 +192,7 @@ fn products_with_zeros_have_derivatives() {
 }
 
 /// The gradients of `loss` with respect to one input `x`.
-fn gradient_at(x: &Array, loss: &Function) -> Vec<f64> {
+fn gradient_at(x: &Array, loss: &Function<'_>) -> Vec<f64> {
     let builder = Builder::new();
     let value = builder.input("x", x.ty.clone());
     let gradient = builder.gradients(loss(&builder, &[value]), &[value])[0];
