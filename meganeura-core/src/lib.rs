@@ -22,3 +22,5 @@ pub mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;
+#[doc(hidden)]
+pub mod testing;
