@@ -158,11 +158,12 @@ impl Operation for Dot {
             let of = |dims: &[usize]| dims.iter().map(|&dim| own[dim]).collect::<Vec<usize>>();
             [of(&self.batch[side]), of(&self.free(side, rank)), of(&self.contract[side])]
         });
-        let offset = |coords: &[usize], strides: &[usize]| coords.iter().zip(strides).map(|(c, s)| c * s).sum::<usize>();
+        let offset =
+            |coords: &[usize], strides: &[usize]| coords.iter().zip(strides).map(|(c, s)| c * s).sum::<usize>();
         Array::from_fn(result, |coords| {
             let (b, m, n) = (&coords[..rows_at], &coords[rows_at..cols_at], &coords[cols_at..]);
-            let [lhs, rhs] = [(0, m), (1, n)]
-                .map(|(side, free)| offset(b, &strides[side][0]) + offset(free, &strides[side][1]));
+            let [lhs, rhs] =
+                [(0, m), (1, n)].map(|(side, free)| offset(b, &strides[side][0]) + offset(free, &strides[side][1]));
             let mut sum = 0.0;
             for_each_point(&depth, |k| {
                 let [x, y] = [lhs + offset(k, &strides[0][2]), rhs + offset(k, &strides[1][2])];
