@@ -94,9 +94,7 @@ impl Gpu {
         let shader = match checked {
             true => device.create_shader_module(descriptor),
             // SAFETY: every access is in bounds or masked and every loop ends, which the checked run just showed too.
-            false => unsafe {
-                device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
-            },
+            false => unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) },
         };
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: None,

@@ -142,7 +142,8 @@ fn compare(kernel: &Kernel, module: &Module, found: &[Vec<f64>], expected: &[Vec
         for (at, (&found, &exact)) in found[arg].iter().zip(&expected[arg]).enumerate() {
             let rounded = declared.dtype.round(exact);
             let near = if declared.dtype.is_float() && exact.is_finite() && rounded.is_finite() {
-                (found - exact).abs() <= allowed.absolute.max(allowed.relative * exact.abs()).max((rounded - exact).abs())
+                (found - exact).abs()
+                    <= allowed.absolute.max(allowed.relative * exact.abs()).max((rounded - exact).abs())
             } else {
                 found == rounded || found.is_nan() && rounded.is_nan()
             };
