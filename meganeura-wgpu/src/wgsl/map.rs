@@ -3,11 +3,11 @@
 use super::bindings::Bindings;
 use super::expr::Exprs;
 use super::grid::{Grid, unflatten};
-use super::quads::{Quads, WIDTH, store_point};
+use super::quads::{Quads, store_point};
 use super::writer::Writer;
 use super::{Launch, Needs, PARAMETERS, PrintError};
 use meganeura_core::kernel::Kernel;
-use meganeura_core::schedule::Caps;
+use meganeura_core::schedule::{Caps, VECTOR};
 
 /// Writes the body for `threads` invocations of `per_thread` points. Fours of points along the last axis use vectors
 /// where the accesses allow.
@@ -22,7 +22,7 @@ pub fn print(
     let (threads, per_thread) = (threads.max(1), per_thread.max(1));
     let axis = (0..kernel.axes.len()).rev().find(|&axis| kernel.axes[axis].extent != 1);
     let quads = match axis {
-        Some(axis) if per_thread.is_multiple_of(WIDTH as u32) => Quads::plan(kernel, axis, bindings),
+        Some(axis) if per_thread.is_multiple_of(VECTOR as u32) => Quads::plan(kernel, axis, bindings),
         _ => None,
     };
     let bindings = &*bindings;
@@ -30,7 +30,7 @@ pub fn print(
     let grid = Grid::new(points.div_ceil(per_workgroup), caps)?;
     grid.bind(w);
     w.bind("first", format!("(tile * {threads}u + local) * {per_thread}u"));
-    let step = if quads.is_some() { WIDTH as u32 } else { 1 };
+    let step = if quads.is_some() { VECTOR as u32 } else { 1 };
     let stores: Vec<usize> = (0..kernel.stores.len()).collect();
     for offset in (0..per_thread).step_by(step as usize) {
         let guard = format!("if first + {offset}u < {points}u");

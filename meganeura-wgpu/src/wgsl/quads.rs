@@ -3,14 +3,11 @@
 use super::bindings::{Bindings, memory_type};
 use super::expr::Exprs;
 use super::writer::Writer;
-use meganeura_core::dtype::DType;
-use meganeura_core::index::{Atom, ExprId, Index};
+use meganeura_core::index::{ExprId, Index};
 use meganeura_core::kernel::{Bound, Expr, Kernel};
+use meganeura_core::schedule::{VECTOR, wide_arguments};
 
-/// Elements of a vector.
-pub const WIDTH: usize = 4;
-
-const COMPONENTS: [&str; WIDTH] = ["x", "y", "z", "w"];
+const COMPONENTS: [&str; VECTOR] = ["x", "y", "z", "w"];
 
 /// Which accesses of a kernel are vectors when it walks `axis` by fours.
 #[derive(Clone, Debug)]
@@ -25,41 +22,15 @@ pub struct Quads {
 impl Quads {
     /// Decides which bindings become vectors and declares them so; `None` if none can.
     ///
-    /// A binding does if all accesses to it do: of unit stride along the axis, aligned to four elements at every other
-    /// coordinate, and masked or not for all four alike.
+    /// A binding does if all arguments there do; see [`wide_arguments`].
     pub fn plan(kernel: &Kernel, axis: usize, bindings: &mut Bindings) -> Option<Quads> {
-        if !kernel.axes[axis].extent.is_multiple_of(WIDTH) || kernel.axes[axis].extent == 0 {
-            return None;
-        }
-        let varies = kernel.varies_with(&[axis]);
-        let uniform = |index: &Index| !index.uses_axis(axis) && index.values().iter().all(|id| !varies[id.0 as usize]);
-        let fits = |arg: usize, index: &Index, mask: &[Bound]| {
-            let declared = &kernel.args[arg];
-            let whole = declared.dtype != DType::Bool && declared.elements.is_multiple_of(WIDTH);
-            whole && is_aligned(index, axis) && mask.iter().all(|bound| uniform(&bound.index)) && {
-                index.values().iter().all(|id| !varies[id.0 as usize])
-            }
-        };
-        let mut wide = vec![true; kernel.args.len()];
-        let mut refuse = |arg: usize| (0..wide.len()).filter(|&a| bindings.share(a, arg)).for_each(|a| wide[a] = false);
-        let mut used = vec![false; kernel.args.len()];
-        for expr in &kernel.exprs {
-            if let Expr::Load { arg, index, mask } = expr {
-                used[*arg] = true;
-                if !fits(*arg, index, mask) {
-                    refuse(*arg);
-                }
-            }
-        }
-        for store in &kernel.stores {
-            used[store.arg] = true;
-            if !fits(store.arg, &store.index, &[]) {
-                refuse(store.arg);
-            }
-        }
-        let wide: Vec<bool> = wide.into_iter().zip(used).map(|(wide, used)| wide && used).collect();
+        let alone = wide_arguments(kernel, axis);
+        // Arguments at one place are declared alike.
+        let all = |arg: usize| (0..alone.len()).all(|other| alone[other] || !bindings.share(arg, other));
+        let wide: Vec<bool> = (0..alone.len()).map(all).collect();
         let chosen = (0..wide.len()).filter(|&arg| wide[arg]);
         chosen.for_each(|arg| bindings.widen(arg));
+        let varies = kernel.varies_with(&[axis]);
         wide.contains(&true).then_some(Quads { axis, varies, wide })
     }
 
@@ -150,13 +121,6 @@ fn write_store(kernel: &Kernel, exprs: &mut Exprs<'_>, w: &mut Writer, at: usize
     let store = &kernel.stores[at];
     let index = exprs.index_text(&store.index);
     w.line(exprs.bindings().store(store.arg, &index, &exprs.text(store.value)));
-}
-
-/// Unit stride along the axis, and a multiple of four where its coordinate is.
-fn is_aligned(index: &Index, axis: usize) -> bool {
-    let multiple =
-        |term: &meganeura_core::index::Term| term.atom == Atom::Axis(axis) || term.stride % WIDTH as i64 == 0;
-    index.stride(axis) == Some(1) && index.offset % WIDTH as i64 == 0 && index.terms.iter().all(multiple)
 }
 
 /// The text of a vector load.

@@ -7,14 +7,14 @@
 use super::bindings::{Bindings, value_type};
 use super::expr::Exprs;
 use super::grid::{Grid, unflatten};
-use super::quads::{Quads, WIDTH, store_point, store_roots};
+use super::quads::{Quads, store_point, store_roots};
 use super::writer::Writer;
 use super::{Launch, Needs, PARAMETERS, PrintError, scalar};
 use meganeura_core::dtype::DType;
 use meganeura_core::index::ExprId;
 use meganeura_core::kernel::{Expr, Kernel, Role};
 use meganeura_core::scalar::Monoid;
-use meganeura_core::schedule::{Adjacent, Caps, RowSpec};
+use meganeura_core::schedule::{Adjacent, Caps, RowSpec, VECTOR};
 
 /// Writes the body of a row program.
 pub fn print(
@@ -65,7 +65,7 @@ pub fn print(
 /// Fours of elements along the last reduce axis, where rows are contiguous and long enough to keep all lanes busy.
 fn plan_quads(kernel: &Kernel, spec: &RowSpec, bindings: &mut Bindings) -> Option<Quads> {
     let last = kernel.axes_of(Role::Reduce).into_iter().rev().find(|&axis| kernel.axes[axis].extent != 1)?;
-    let long = kernel.points(Role::Reduce) >= WIDTH * spec.lanes as usize;
+    let long = kernel.points(Role::Reduce) >= VECTOR * spec.lanes as usize;
     (long && spec.adjacent == Adjacent::Elements).then(|| Quads::plan(kernel, last, bindings)).flatten()
 }
 
@@ -161,7 +161,7 @@ impl Row<'_> {
     /// Writes the loop of an invocation over its elements, or fours of them, around `body`, which gets the name of the
     /// last axis' coordinate.
     fn walk(&mut self, w: &mut Writer, body: impl FnOnce(&mut Self, &mut Writer, &str)) {
-        let step = if self.quads.is_some() { WIDTH as u64 } else { 1 };
+        let step = if self.quads.is_some() { VECTOR as u64 } else { 1 };
         let elements = self.reduce.iter().map(|(_, extent)| *extent as u64).product::<u64>();
         let start = match (self.spec.lanes, step) {
             (1, _) => "0u".to_string(),
