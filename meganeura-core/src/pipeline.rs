@@ -135,7 +135,7 @@ impl Stage<'_> {
         check(options, || fuse::verify(graph, &partition, max_bindings as usize))?;
 
         let (steps, temporaries) = schedule::schedule(partition.fragments, partition.temporaries, caps, options.expand);
-        check(options, || schedule::verify(&steps, caps))?;
+        check(options, || schedule::verify_steps(&steps, caps))?;
 
         let order = memory::order(graph, steps, temporaries, &|kernel| Step::copying(kernel, caps));
         let planned = memory::plan(graph, &order, states, caps)?;

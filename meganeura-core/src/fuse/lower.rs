@@ -98,7 +98,10 @@ impl KernelBuilder {
             Lowering::Fold { monoid, .. } => {
                 let folded = (0..self.axes.len()).filter(|&axis| self.axes[axis].role == Role::Reduce).map(Index::axis);
                 let coords: Vec<Index> = position.iter().cloned().chain(folded).collect();
-                self.point(around, id, &coords).map(|element| self.add(Expr::Reduce(monoid, element)))
+                let element = self.point(around, id, &coords);
+                // A fold over no axes folds nothing.
+                let folds = self.axes.iter().any(|axis| axis.role == Role::Reduce);
+                if folds { element.map(|element| self.add(Expr::Reduce(monoid, element))) } else { element }
             }
             Lowering::Contract { .. } => self.contract(around, id).map(|()| self.add(Expr::Acc)),
         };

@@ -150,6 +150,22 @@ fn k1_values_stay_below_their_stated_bounds() {
 }
 
 #[test]
+fn k1_a_mask_may_test_a_value() {
+    let mut kernel = map();
+    kernel.args.push(arg(DType::U32, 4, Access::Read));
+    kernel.exprs = vec![Expr::Load { arg: 2, index: Index::axis(0), mask: vec![] }];
+    kernel.dtypes = vec![DType::U32];
+    let gather = |extent| {
+        let index = Index::value(ExprId(0), 20);
+        Expr::Load { arg: 0, index: index.clone(), mask: vec![Bound { index, extent }] }
+    };
+    kernel.stores[0].value = append(&mut kernel, DType::F32, gather(20));
+    assert_eq!(verify(&kernel), Ok(()));
+    kernel.exprs[1] = gather(21);
+    assert!(matches!(broken(&kernel), (Invariant::K1, _, Problem::ValueBound { .. })));
+}
+
+#[test]
 fn k2_each_element_once() {
     let twice =
         |kernel: &Kernel| assert_eq!(broken(kernel), (Invariant::K2, Part::Store(0), Problem::StoredTwice { arg: 1 }));
