@@ -15,6 +15,5 @@
 mod interp;
 mod ir;
 
-pub(crate) use interp::points;
 pub use interp::{InterpError, interp};
 pub use ir::*;
