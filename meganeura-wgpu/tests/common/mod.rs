@@ -28,7 +28,7 @@ pub fn gpu() -> Option<Device> {
 
 /// The devices that run everything: the CPU device, and a GPU if there is one.
 pub fn devices() -> Vec<Device> {
-    gpu().into_iter().collect()
+    std::iter::once(Device::cpu()).chain(gpu()).collect()
 }
 
 /// `c = a ∘ b` over `N` elements, or `a ∘ a` with the sum written back to `a` when `in_place`.
