@@ -14,6 +14,9 @@
 
 mod interp;
 mod ir;
+mod print;
+mod verify;
 
 pub use interp::{InterpError, interp};
 pub use ir::*;
+pub use verify::{Invariant, Part, Problem, VerifyError, verify};
