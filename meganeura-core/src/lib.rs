@@ -6,6 +6,7 @@
 
 pub mod compose;
 pub mod cpu;
+pub mod debug;
 pub mod dtype;
 pub mod fuse;
 pub mod grad;
@@ -22,5 +23,6 @@ pub mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;
+pub mod tensor;
 #[doc(hidden)]
 pub mod testing;
