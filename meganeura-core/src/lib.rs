@@ -2,6 +2,7 @@
 //! scheduled for a device, and memory-planned. This crate knows neither WGSL nor wgpu nor files; it holds the f64
 //! oracle that defines what every op means, and the CPU device that executes the same [`memory::Plan`] as a GPU.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod dtype;
 pub mod index;

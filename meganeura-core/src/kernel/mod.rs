@@ -12,6 +12,9 @@
 //!   operands are arbitrary expressions (loads with access maps and elementwise work: the *prologue*) and the stores see
 //!   [`Expr::Acc`] (the *epilogue*).
 
+mod interp;
 mod ir;
 
+pub(crate) use interp::points;
+pub use interp::{InterpError, interp};
 pub use ir::*;
