@@ -17,4 +17,7 @@ mod ir;
 
 pub(crate) use interp::points;
 pub use interp::{InterpError, interp};
+mod substitute;
+
 pub use ir::*;
+pub use substitute::Transplant;

@@ -58,14 +58,14 @@ fn vector_operands(context: &Context<'_>, w: &mut Writer, coords: &Coords, axis:
     let mut named = Vec::new();
     for id in context.kernel.needed_for(&store_values(context), true) {
         let Some((arg, index, mask)) = vector_load(context, id, axis) else { continue };
-        let exprs = context.exprs(coords.clone());
+        let mut exprs = context.exprs(coords.clone());
         let at = exprs.index_text(&index);
         let name = format!("l{}", id.0);
         if mask.is_empty() {
             w.line(format!("let {name} = {};", context.vector(arg, &at)));
         } else {
             let zero = format!("vec4<{}>()", context.scalar_type(id));
-            w.line(format!("let {name}ok = {};", bounds_text(&exprs, &mask)));
+            w.line(format!("let {name}ok = {};", bounds_text(&mut exprs, &mask)));
             let element = context.vector(arg, &format!("select(0u, {at}, {name}ok)"));
             w.line(format!("let {name} = select({zero}, {element}, {name}ok);"));
         }

@@ -155,8 +155,7 @@ impl<'c> Operand<'c> {
                     w.line(format!("var {name}ok: bool;"));
                 }
                 let constant = self.part(index, false);
-                let exprs = self.context.exprs(coords.clone());
-                w.line(format!("let {name}p = {};", exprs.index_text(&constant)));
+                w.bind(&format!("{name}p"), self.context.exprs(coords.clone()).index_text(&constant));
             }
         }
     }
@@ -222,7 +221,7 @@ impl<'c> Operand<'c> {
         let id = register.load.unwrap_or(self.root);
         match (&register.form, points) {
             (Form::Vector { index, mask }, Points::Quad(coords, _)) => {
-                let exprs = self.context.exprs(coords.clone());
+                let mut exprs = self.context.exprs(coords.clone());
                 let varying = exprs.index_text(&self.part(index, true));
                 let at = format!("{name}p + {varying}");
                 let arg = match self.context.kernel.expr(id) {
@@ -232,7 +231,7 @@ impl<'c> Operand<'c> {
                 if mask.is_empty() {
                     w.line(format!("{name} = {};", self.context.vector(arg, &at)));
                 } else {
-                    w.line(format!("{name}ok = {};", bounds_text(&exprs, mask)));
+                    w.line(format!("{name}ok = {};", bounds_text(&mut exprs, mask)));
                     let at = format!("select(0u, {at}, {name}ok)");
                     w.line(format!("{name} = {};", self.context.vector(arg, &at)));
                 }
@@ -354,11 +353,9 @@ pub fn in_elements(coords: &Coords, axis: usize, component: usize) -> Coords {
     coords
 }
 
-/// The conjunction of bounds. Indices are u32 and wrap, so that one comparison tests both ends.
-pub fn bounds_text(exprs: &Exprs<'_>, bounds: &[Bound]) -> String {
-    let tests: Vec<String> =
-        bounds.iter().map(|bound| format!("({} < {}u)", exprs.index_text(&bound.index), bound.extent)).collect();
-    tests.join(" && ")
+/// The conjunction of bounds.
+pub fn bounds_text(exprs: &mut Exprs<'_>, bounds: &[Bound]) -> String {
+    exprs.mask_text(bounds).unwrap_or_else(|| "true".to_owned())
 }
 
 /// The vector form of a load along the quads of `axis`, if it has one and its binding is one of vectors.
