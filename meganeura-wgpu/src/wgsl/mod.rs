@@ -6,6 +6,7 @@
 //! barriers stand in uniform control flow.
 
 pub mod bindings;
+mod contract;
 pub mod expr;
 mod functions;
 pub mod grid;
@@ -153,6 +154,7 @@ pub fn print(
         Spec::Map { threads, per_thread } if !kernel.is_contraction() && !folds => {
             map::print(kernel, [*threads, *per_thread], &mut bindings, caps, &mut writer)?
         }
+        Spec::Contract(_) | Spec::Gemv(_) => contract::print(kernel, spec, &mut bindings, caps, &mut writer)?,
         _ => return Err(mismatch(kernel, spec)),
     };
     let f16 = bindings.has_f16() || kernel.dtypes.contains(&DType::F16) || launch.needs.f16;
