@@ -242,7 +242,9 @@ fn combine(whole: &Kernel, parts: usize, planes: &[(Monoid, Temporary)], replace
     replaced.iter().for_each(|&(id, plane)| transplant.place(id, sums[plane]));
     for store in &whole.stores {
         let value = transplant.copy(store.value, &mut kernel);
-        store.index.values().into_iter().for_each(|id| drop(transplant.copy(id, &mut kernel)));
+        for id in store.index.values() {
+            transplant.copy(id, &mut kernel);
+        }
         let (arg, index) = (transplant.arg(store.arg), transplant.index(&store.index));
         kernel.stores.push(Store { arg, index, value, per_element: false });
     }

@@ -43,36 +43,44 @@ struct Tile {
     staging: Staging,
     /// TFLOP/s at 4096³ on an H200; only ratios matter.
     rate: f64,
+    /// Least depth for which it is worth its registers, and of a part where the sum is split.
+    least_depth: [usize; 2],
 }
 
-const fn tile(tile: [u32; 3], thread: [u32; 2], staging: Staging, rate: f64) -> Tile {
-    Tile { tile, thread, staging, rate }
+const fn tile(tile: [u32; 3], thread: [u32; 2], staging: Staging, rate: f64, least_depth: [usize; 2]) -> Tile {
+    Tile { tile, thread, staging, rate, least_depth }
 }
 
-/// Tiles worth considering, best first where two are equal. 128×128×32 is left out: more than 24 KiB of workgroup memory
-/// leaves one workgroup on a multiprocessor.
+/// Stands for tiles that are not split.
+const WHOLE: usize = usize::MAX;
+
+/// Tiles worth considering, largest first. 128×128×32 is left out: more than 24 KiB of workgroup memory leaves one
+/// workgroup on a multiprocessor. Parts of less than 64 deep lose to the pass that adds them.
 const TILES: [Tile; 7] = [
-    tile([128, 256, 16], [8, 16], Staging::Swizzle, 47.1),
-    tile([128, 128, 16], [8, 16], Staging::Pad(4), 46.9),
-    tile([64, 128, 16], [8, 8], Staging::Pad(4), 45.8),
-    tile([128, 64, 16], [8, 8], Staging::Pad(4), 45.8),
-    tile([64, 64, 16], [8, 4], Staging::Pad(4), 42.0),
-    tile([64, 32, 16], [4, 4], Staging::Pad(4), 32.0),
-    tile([32, 32, 16], [4, 4], Staging::Pad(4), 26.0),
+    tile([128, 256, 16], [8, 16], Staging::Swizzle, 47.1, [256, WHOLE]),
+    tile([128, 128, 16], [8, 16], Staging::Pad(4), 46.9, [256, WHOLE]),
+    tile([64, 128, 16], [8, 8], Staging::Pad(4), 45.8, [256, 512]),
+    tile([128, 64, 16], [8, 8], Staging::Pad(4), 45.8, [256, 512]),
+    tile([64, 64, 16], [8, 4], Staging::Pad(4), 42.0, [0, 64]),
+    tile([64, 32, 16], [4, 4], Staging::Pad(4), 32.0, [0, 64]),
+    tile([32, 32, 16], [4, 4], Staging::Pad(4), 26.0, [0, 64]),
 ];
 
-/// Least depth of a part of a split sum: shorter parts lose to the pass that adds them.
-const LEAST_PART: usize = 64;
-
 fn scalar(extents: &Extents, caps: &Caps) -> Choice {
+    let smallest = &TILES[TILES.len() - 1];
     let mut best: Option<(f64, Choice)> = None;
     for candidate in TILES.iter().filter(|candidate| is_legal(&candidate.spec(), caps)) {
-        let most = if is_small(caps) { SMALL_TILE } else { u32::MAX };
-        if candidate.tile[0] * candidate.tile[1] > most {
+        if is_small(caps) && candidate.tile[0] * candidate.tile[1] > SMALL_TILE
+            || extents.depth < candidate.least_depth[0]
+        {
             continue;
         }
-        let tiles = tiles(extents, candidate.tile);
-        for parts in part_counts(extents, tiles, caps) {
+        for parts in part_counts(extents, candidate, caps) {
+            let workgroups = tiles(extents, candidate.tile) * parts;
+            // A large tile must fill the device: 128×128 at 1024³ (64 workgroups) made 22 TFLOP/s instead of 39.
+            if candidate.least_depth[0] > 0 && workgroups * 100 < caps.multiprocessors as usize * 96 {
+                continue;
+            }
             let cost = cost(extents, candidate, parts, caps);
             // Strictly less: earlier candidates win ties, so the choice does not depend on anything else.
             if best.as_ref().is_none_or(|(least, _)| cost < *least) {
@@ -80,7 +88,7 @@ fn scalar(extents: &Extents, caps: &Caps) -> Choice {
             }
         }
     }
-    best.map_or(Choice { parts: 1, spec: TILES[TILES.len() - 1].spec() }, |(_, choice)| choice)
+    best.map_or(Choice { parts: 1, spec: smallest.spec() }, |(_, choice)| choice)
 }
 
 impl Tile {
@@ -113,9 +121,19 @@ fn tiles(extents: &Extents, tile: [u32; 3]) -> usize {
 }
 
 /// Splits that make just under one to five whole rounds of workgroups, and no split.
-fn part_counts(extents: &Extents, tiles: usize, caps: &Caps) -> Vec<usize> {
-    let most = (extents.depth / LEAST_PART).max(1);
-    let rounds = (1..=5).map(|round| round * caps.multiprocessors as usize / tiles);
+fn part_counts(extents: &Extents, candidate: &Tile, caps: &Caps) -> Vec<usize> {
+    // Columns that are loaded one by one take longer to get going: longer and fewer parts.
+    let (least, rounds) = match extents.cols.is_multiple_of(4) {
+        true => (candidate.least_depth[1], 5),
+        false => (candidate.least_depth[1].max(144), 2),
+    };
+    let most = (extents.depth / least).max(1);
+    let tiles = tiles(extents, candidate.tile);
+    // Large tiles that fill the device already: at 2048³ two parts lost 4 %.
+    if candidate.least_depth[0] > 0 && tiles * 100 >= caps.multiprocessors as usize * 96 {
+        return vec![1];
+    }
+    let rounds = (1..=rounds).map(|round| round * caps.multiprocessors as usize / tiles);
     let mut counts: Vec<usize> = std::iter::once(1).chain(rounds.map(|parts| parts.clamp(1, most))).collect();
     counts.dedup();
     counts
@@ -130,16 +148,16 @@ fn cost(extents: &Extents, tile: &Tile, parts: usize, caps: &Caps) -> f64 {
     let depth = extents.depth.div_ceil(parts).next_multiple_of(steps);
     let workgroups = tiles(extents, tile.tile) * parts;
     let rounds = workgroups.div_ceil(caps.multiprocessors as usize) as f64;
-    let warps = f64::from(tile.spec().threads() / 32);
     let resident = f64::from(caps.resident_workgroup_bytes / staged_bytes(tile)).max(1.0);
-    // A multiprocessor needs about 8 warps to hide its latencies: 4 warps alone made 38.7 of 45.8 TFLOP/s.
-    let filled = (warps * rounds.min(resident) / 8.0).min(1.0).powf(0.6);
-    let speed = tile.rate * 1e6 / 132.0 * filled;
+    // Sums in flight on a multiprocessor hide its latencies: 64 × 128 of them make 38.7 of 45.8 TFLOP/s (1024³), four
+    // times as many 46.5 of 47.1 (2048³).
+    let in_flight = (rows * cols) as f64 * rounds.min(resident);
+    let speed = tile.rate * 1e6 / 132.0 * (in_flight / 32_768.0).min(1.0).powf(0.2);
     let products = 2.0 * (rows * cols * depth) as f64;
     // Filling the first tile, and the last workgroup's stores: about a microsecond for what overlaps nothing.
-    let ramp = 1.0 + 0.3 * rounds;
+    let ramp = 1.0 + 0.2 * rounds;
     let results = (extents.batch * extents.rows * extents.cols) as f64;
-    let planes = if parts > 1 { 2.5 + results * 8.0 * parts as f64 / 3e6 } else { 0.0 };
+    let planes = if parts > 1 { 2.5 + results * 8.0 * parts as f64 / 6e6 } else { 0.0 };
     rounds * products / speed + ramp + planes
 }
 
@@ -216,7 +234,7 @@ fn gemv(kernel: &Kernel, extents: &Extents, caps: &Caps) -> Choice {
     };
     // Reading saturates the memory with about three workgroups a multiprocessor: 380 on an H200.
     let wanted = (caps.multiprocessors as usize * 3).div_ceil(groups.max(1));
-    let least = if spec.adjacent == Adjacent::Rows { LEAST_PART * 2 } else { 16 * threads as usize };
+    let least = if spec.adjacent == Adjacent::Rows { 128 } else { 16 * threads as usize };
     let parts = wanted.clamp(1, (extents.depth / least).max(1));
     Choice { parts, spec: Spec::Gemv(spec) }
 }
