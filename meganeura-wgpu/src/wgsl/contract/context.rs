@@ -31,12 +31,16 @@ pub struct Context<'c> {
 }
 
 impl<'c> Context<'c> {
-    /// The context of a contraction, with bindings widened where quads can be moved; `None` for other kernels.
-    pub fn new(kernel: &'c Kernel, bindings: &'c mut Bindings) -> Option<Context<'c>> {
+    /// The context of a contraction, with bindings widened where quads can be moved, those of arguments
+    /// that are `narrow` excepted; `None` for other kernels.
+    pub fn new(kernel: &'c Kernel, bindings: &'c mut Bindings, narrow: &[usize]) -> Option<Context<'c>> {
         let Body::Contract { lhs, rhs, .. } = kernel.body else { return None };
         let [batch, rows, cols, depth] =
             [Role::Parallel, Role::Row, Role::Col, Role::Reduce].map(|role| Group::of(kernel, role));
-        let vectors = vectors(kernel, bindings, [(lhs, [&rows, &depth]), (rhs, [&cols, &depth])], &cols);
+        let mut vectors = vectors(kernel, bindings, [(lhs, [&rows, &depth]), (rhs, [&cols, &depth])], &cols);
+        for arg in 0..vectors.len() {
+            vectors[arg] &= !narrow.iter().any(|&narrow| bindings.share(arg, narrow));
+        }
         for arg in (0..vectors.len()).filter(|&arg| vectors[arg]) {
             bindings.widen(arg);
         }
@@ -68,6 +72,11 @@ impl<'c> Context<'c> {
     /// The reference to the vector number `at` of an argument in [`Self::vectors`].
     pub fn vector(&self, arg: usize, at: &str) -> String {
         format!("b{}[{at}]", self.bindings.of(arg))
+    }
+
+    /// The reference to one element of an argument whose binding is not one of vectors.
+    pub fn scalar_element(&self, arg: usize, at: &str) -> String {
+        self.bindings.element(arg, at)
     }
 
     /// The statement that stores one element.

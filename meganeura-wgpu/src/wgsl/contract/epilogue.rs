@@ -1,9 +1,10 @@
 //! From sums to memory: the function `finish`, called for every quad of a result row.
 
 use super::context::Context;
-use super::operand::{COMPONENT, bounds_text, in_elements, vector_load};
+use super::operand::{COMPONENT, in_elements, load_vector, vector_load};
 use super::quad::quartered;
 use super::space::{Coords, Flat};
+use crate::wgsl::expr::Exprs;
 use crate::wgsl::writer::Writer;
 use meganeura_core::kernel::{Expr, ExprId, Store};
 
@@ -58,17 +59,8 @@ fn vector_operands(context: &Context<'_>, w: &mut Writer, coords: &Coords, axis:
     let mut named = Vec::new();
     for id in context.kernel.needed_for(&store_values(context), true) {
         let Some((arg, index, mask)) = vector_load(context, id, axis) else { continue };
-        let mut exprs = context.exprs(coords.clone());
-        let at = exprs.index_text(&index);
         let name = format!("l{}", id.0);
-        if mask.is_empty() {
-            w.line(format!("let {name} = {};", context.vector(arg, &at)));
-        } else {
-            let zero = format!("vec4<{}>()", context.scalar_type(id));
-            w.line(format!("let {name}ok = {};", bounds_text(&mut exprs, &mask)));
-            let element = context.vector(arg, &format!("select(0u, {at}, {name}ok)"));
-            w.line(format!("let {name} = select({zero}, {element}, {name}ok);"));
-        }
+        load_vector(context, w, &name, coords, (arg, &index, &mask));
         named.push((id, name));
     }
     named
@@ -98,30 +90,45 @@ fn store_scalar(context: &Context<'_>, w: &mut Writer, coords: &Coords, store: &
 
 fn finish_each(context: &Context<'_>, w: &mut Writer, coords: &Coords) {
     for (c, component) in COMPONENT.iter().enumerate() {
-        let columns = context.cols.points();
-        w.open(format!("if n + {c}u < {columns}u"));
+        w.open(format!("if n + {c}u < {}u", context.cols.points()));
         let mut coords = coords.clone();
         context.cols.decode(w, &Flat::any(format!("(n + {c}u)")), "n", &mut coords);
-        let mut exprs = context.exprs(coords.clone());
-        bind_sum(context, &mut exprs, &format!("acc.{component}"));
-        exprs.emit(w, &store_values(context));
-        for (n, store) in context.kernel.stores.iter().enumerate() {
-            w.line(format!("let s{n} = {};", exprs.text(store.value)));
-        }
-        for (n, store) in context.kernel.stores.iter().enumerate() {
-            store_scalar(context, w, &coords, store, &format!("s{n}"));
-        }
+        finish_point(context, w, &coords, &format!("acc.{component}"));
         w.close();
     }
 }
 
+/// Prints `finish_one(z, m, n, acc)`: the epilogue and stores of one result.
+pub fn finish_one(context: &Context<'_>, w: &mut Writer) {
+    w.define("fn finish_one(z: u32, m: u32, n: u32, acc: f32)", |w| {
+        let mut coords = context.batch_coords();
+        context.batch.decode(w, &Flat::any("z"), "z", &mut coords);
+        context.rows.decode(w, &Flat::any("m"), "m", &mut coords);
+        context.cols.decode(w, &Flat::any("n"), "n", &mut coords);
+        finish_point(context, w, &coords, "acc");
+    });
+}
+
+/// All values first: a store may overwrite what another value is computed from.
+fn finish_point(context: &Context<'_>, w: &mut Writer, coords: &Coords, sum: &str) {
+    let mut exprs = context.exprs(coords.clone());
+    bind_sum(context, &mut exprs, sum);
+    exprs.emit(w, &store_values(context));
+    for (n, store) in context.kernel.stores.iter().enumerate() {
+        w.bind(&format!("s{n}"), exprs.text(store.value));
+    }
+    for (n, store) in context.kernel.stores.iter().enumerate() {
+        store_scalar(context, w, coords, store, &format!("s{n}"));
+    }
+}
+
 /// The values of all stores.
-pub fn store_values(context: &Context<'_>) -> Vec<ExprId> {
+fn store_values(context: &Context<'_>) -> Vec<ExprId> {
     context.kernel.stores.iter().map(|store| store.value).collect()
 }
 
 /// Names the contraction's sum.
-pub fn bind_sum(context: &Context<'_>, exprs: &mut crate::wgsl::expr::Exprs<'_>, text: &str) {
+fn bind_sum(context: &Context<'_>, exprs: &mut Exprs<'_>, text: &str) {
     for (at, expr) in context.kernel.exprs.iter().enumerate() {
         if matches!(expr, Expr::Acc) {
             exprs.bind(ExprId(at as u32), text.to_owned());

@@ -6,7 +6,8 @@
 
 use super::context::Context;
 use super::quad::{common_bound, fixed, quartered};
-use super::space::{Coords, Flat, Group, origin};
+use super::space::{Coords, Flat, Group};
+use crate::wgsl::bindings::value_type;
 use crate::wgsl::expr::Exprs;
 use crate::wgsl::writer::Writer;
 use meganeura_core::index::Index;
@@ -63,6 +64,9 @@ pub struct Operand<'c> {
     threads: usize,
     /// Text of the tile's number along the free axes.
     tile: &'static str,
+    /// Whether rows of quads along the contracted axes are dealt so that 16 lanes cover rows r and r + 4: with a row
+    /// stride of an odd multiple of 16 bytes their stores meet different banks (5 % of a cooperative kernel).
+    pub permuted: bool,
 }
 
 /// Where a tile lies and how big it is.
@@ -83,7 +87,7 @@ impl<'c> Operand<'c> {
         let axis = if fill == Fill::Across { free.quad_axis() } else { depth.quad_axis() };
         let registers = registers(context, root, axis);
         let (width, steps) = (tile.width as usize, tile.steps as usize);
-        Operand { context, name, root, free, depth, fill, registers, width, steps, threads: tile.threads as usize, tile: number }
+        Operand { context, name, root, free, depth, fill, registers, width, steps, threads: tile.threads as usize, tile: number, permuted: false }
     }
 
     /// Quads that one thread moves.
@@ -114,6 +118,13 @@ impl<'c> Operand<'c> {
 
     fn declare_position(&self, w: &mut Writer, item: usize) {
         let (q, a) = (self.quad_number(item), self.name);
+        if self.permuted && self.fill == Fill::Along && self.width.is_multiple_of(8) {
+            let row = format!("{a}r{item}");
+            w.bind(&format!("{a}k{item}"), format!("{q} % {}u", self.steps / 4));
+            w.bind(&row, format!("{q} / {}u", self.steps / 4));
+            w.bind(&format!("{a}d{item}"), format!("({row} & 0xfff8u) | (({row} & 1u) << 2u) | (({row} >> 1u) & 3u)"));
+            return;
+        }
         let (k, d) = match self.fill {
             Fill::Across => (format!("{q} / {}u", self.width / 4), format!("{q} % {}u", self.width / 4)),
             Fill::Along => (format!("{q} % {}u", self.steps / 4), format!("{q} / {}u", self.steps / 4)),
@@ -368,6 +379,27 @@ pub fn quad_load(kernel: &Kernel, id: ExprId, axis: usize) -> Option<(usize, Ind
     let Expr::Load { arg, index, mask } = kernel.expr(id) else { return None };
     let mask = mask.iter().map(|bound| common_bound(bound, axis)).collect::<Option<Vec<_>>>()?;
     Some((*arg, quartered(index, axis)?, mask))
+}
+
+/// Names the vector that a load gets at a quad, zero where its bounds do not hold.
+pub fn load_vector(
+    context: &Context<'_>,
+    w: &mut Writer,
+    name: &str,
+    coords: &Coords,
+    (arg, index, mask): (usize, &Index, &[Bound]),
+) {
+    let mut exprs = context.exprs(coords.clone());
+    let at = exprs.index_text(index);
+    match exprs.mask_text(mask) {
+        None => w.bind(name, context.vector(arg, &at)),
+        Some(inside) => {
+            w.bind(&format!("{name}ok"), inside);
+            let zero = format!("vec4<{}>()", value_type(context.kernel.args[arg].dtype));
+            let element = context.vector(arg, &format!("select(0u, {at}, {name}ok)"));
+            w.bind(name, format!("select({zero}, {element}, {name}ok)"));
+        }
+    }
 }
 
 /// All loads that an expression needs.

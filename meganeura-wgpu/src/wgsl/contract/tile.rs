@@ -9,6 +9,7 @@ use super::context::Context;
 use super::epilogue;
 use super::operand::{COMPONENT, Fill, Operand, Tile};
 use super::order::Order;
+use super::walk::Walk;
 use crate::wgsl::writer::Writer;
 use meganeura_core::schedule::{ContractSpec, Staging};
 
@@ -113,7 +114,12 @@ pub fn print(context: &Context<'_>, w: &mut Writer, spec: &ContractSpec, thread:
     a.prepare(w);
     b.prepare(w);
     declare_sums(w, &sizes);
-    walk(context, w, spec, [(&a, &sa), (&b, &sb)], &|w| multiply(w, &sizes, &sa, &sb));
+    let place = |w: &mut Writer, operand: &Operand<'_>, item: usize, value: &str| {
+        let stage = if operand.name == 'a' { &sa } else { &sb };
+        stage.place(w, operand.name, item, value);
+    };
+    Walk { spec, depth: context.depth.points(), operands: [&a, &b], staged: "f32", place: &place }
+        .print(w, &|w| multiply(w, &sizes, &sa, &sb));
     store_sums(context, w, &sizes);
 }
 
@@ -132,50 +138,6 @@ fn declare_sums(w: &mut Writer, sizes: &Sizes) {
             w.line(format!("var r{i}_{j} = vec4<f32>();"));
         }
     }
-}
-
-/// The loop over depth tiles, around `multiply`. `w` is at the top of `main`.
-pub fn walk(
-    context: &Context<'_>,
-    w: &mut Writer,
-    spec: &ContractSpec,
-    operands: [(&Operand<'_>, &Stage); 2],
-    multiply: &dyn Fn(&mut Writer),
-) {
-    let steps = spec.tile[2] as usize;
-    let last = (context.depth.points().div_ceil(steps) - 1) * steps;
-    let load = |w: &mut Writer, start: &str| operands.iter().for_each(|(operand, _)| operand.load(w, start));
-    let store = |w: &mut Writer| {
-        for (operand, stage) in operands {
-            operand.store(w, "k0", "f32", &|w, item, value| stage.place(w, operand.name, item, value));
-        }
-    };
-    if last == 0 {
-        w.line("let k0 = 0u;");
-        load(w, "k0");
-        store(w);
-        w.line("workgroupBarrier();");
-        multiply(w);
-        return;
-    }
-    if spec.prefetch {
-        w.line("var kn = 0u;");
-        load(w, "kn");
-    }
-    w.open(format!("for (var k0 = 0u; k0 <= {last}u; k0 += {steps}u)"));
-    if !spec.prefetch {
-        load(w, "k0");
-    }
-    store(w);
-    w.line("workgroupBarrier();");
-    if spec.prefetch {
-        // The last tile is loaded once more rather than tested for.
-        w.line(format!("kn = min(k0 + {steps}u, {last}u);"));
-        load(w, "kn");
-    }
-    multiply(w);
-    w.line("workgroupBarrier();");
-    w.close();
 }
 
 fn multiply(w: &mut Writer, sizes: &Sizes, sa: &Stage, sb: &Stage) {
