@@ -7,7 +7,7 @@ use meganeura_core::dtype::DType;
 use meganeura_core::index::{ExprId, Index, flatten, unflatten};
 use meganeura_core::kernel::{Access, Bound, Expr};
 use meganeura_core::scalar::{Binary, Unary};
-use meganeura_core::schedule::{Caps, Spec};
+use meganeura_core::schedule::{Caps, Spec, choose};
 use meganeura_core::shape::Shape;
 use support::{Build, EXACT, check, check_with, noise, print_plain, tolerance};
 
@@ -188,4 +188,15 @@ fn arguments_share_a_binding() {
     assert_eq!(module.source.matches("var<storage").count(), 1);
     let read_only = meganeura_wgpu::wgsl::print(&b.0, &map(16, 1), &[false], &[0, 0], &Caps::base());
     assert!(read_only.is_err());
+}
+
+#[test]
+fn chosen_schedules() {
+    let small = Caps { multiprocessors: 1, max_workgroups: 3, ..Caps::base() };
+    for (rows, columns) in [(40, 64), (3, 5), (1, 1)] {
+        let b = gated(rows, columns, DType::F32);
+        let n = rows * columns;
+        let inputs = [noise(n, 1, 3.0), noise(columns, 2, 1.0), noise(rows, 3, 1.0), vec![0.0; n]];
+        check_with(&b.0, &choose(&b.0, &small), &small, &inputs, tolerance(2e-6, 1e-6));
+    }
 }
