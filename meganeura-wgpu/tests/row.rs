@@ -282,3 +282,36 @@ fn chosen_schedules() {
         }
     }
 }
+
+#[test]
+fn lanes_combine_by_shuffles() {
+    // Translated for subgroups of 32 everywhere, run where the adapter's size is known.
+    let b = softmax(11, 300, DType::F32);
+    for spec in [row(2, 16), row(32, 2), row(256, 1)] {
+        let module = print_plain(&b.0, &spec, &Caps { subgroup: Some(32), ..Caps::base() });
+        assert!(module.needs.subgroup && module.source.contains("subgroupShuffleXor"));
+        assert_eq!(module.source.contains("Barrier"), spec == row(256, 1), "{}", module.source);
+    }
+    assert!(!print_plain(&b.0, &row(2, 3), &Caps { subgroup: Some(32), ..Caps::base() }).needs.subgroup);
+    let Some(size) = support::gpu::device().and_then(|gpu| gpu.subgroup) else {
+        return support::skip("subgroups of a fixed size");
+    };
+    let caps = Caps { subgroup: Some(size), ..Caps::base() };
+    for length in LENGTHS {
+        let b = softmax(11, length, DType::F32);
+        let inputs = [noise(11 * length, 5, 4.0), vec![0.0; 11 * length], vec![0.0; 11]];
+        for spec in [row(2, size), row(size, 3), row(4 * size, 2), row(128, 1)] {
+            check_with(&b.0, &spec, &caps, &inputs, tolerance(1e-5, 1e-6));
+        }
+    }
+}
+
+#[test]
+fn schedules_that_do_not_fit_are_errors() {
+    use meganeura_wgpu::wgsl::{PrintError, print};
+    let b = softmax(4, 8, DType::F32);
+    for spec in [row(3, 8), row(8, 0), row(64, 8), Spec::Map { threads: 64, per_thread: 1 }] {
+        let result = print(&b.0, &spec, &[false, true, true], &[0, 1, 2], &Caps::base());
+        assert!(matches!(result, Err(PrintError::Schedule(_))), "{spec:?}: {result:?}");
+    }
+}
