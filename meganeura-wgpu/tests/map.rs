@@ -200,3 +200,40 @@ fn chosen_schedules() {
         check_with(&b.0, &choose(&b.0, &small), &small, &inputs, tolerance(2e-6, 1e-6));
     }
 }
+
+#[test]
+fn vectors_under_masks_and_gathers() {
+    // Rows padded above and below (masked alike for four columns), plus rows of a table by index.
+    let mut b = Build::new(&[6, 8], &[]);
+    let (a, table, ids) = (b.read(DType::F32, 32), b.read(DType::F32, 40), b.read(DType::U32, 6));
+    let row = Index::axis(0).shifted(-1);
+    let mask = vec![Bound { index: row.clone(), extent: 4 }];
+    let x = b.load_masked(a, row.times(8).plus(&Index::axis(1)), mask);
+    let id = b.load(ids, Index::axis(0));
+    let y = b.load(table, Index::value(id, 5).times(8).plus(&Index::axis(1)));
+    let sum = b.binary(Binary::Add, x, y);
+    let n = b.linear();
+    b.store(48, n, sum, true);
+    let text = print_plain(&b.0, &map(64, 4), &Caps::base()).source;
+    assert_eq!(text.matches("array<vec4<f32>>").count(), 3, "{text}");
+    let inputs = [noise(32, 1, 1.0), noise(40, 2, 1.0), vec![4.0, 0.0, 3.0, 1.0, 2.0, 2.0], vec![0.0; 48]];
+    check(&b.0, &map(64, 4), &inputs, tolerance(1e-6, 1e-7));
+}
+
+#[test]
+fn unaligned_accesses_stay_scalar() {
+    // Offset by 2, rows of 10, and reversed: none of the loads is a vector, the store is.
+    let mut b = Build::new(&[3, 8], &[]);
+    let (p, q, r) = (b.read(DType::F32, 26), b.read(DType::F32, 28), b.read(DType::F32, 24));
+    let n = b.linear();
+    let x = b.load(p, n.clone().shifted(2));
+    let y = b.load(q, Index::axis(0).times(10).plus(&Index::axis(1)));
+    let z = b.load(r, Index::axis(0).times(8).plus(&Index::axis(1).times(-1)).shifted(7));
+    let sum = b.binary(Binary::Add, x, y);
+    let sum = b.binary(Binary::Add, sum, z);
+    b.store(24, n, sum, true);
+    let text = print_plain(&b.0, &map(64, 4), &Caps::base()).source;
+    assert_eq!(text.matches("array<vec4<f32>>").count(), 1, "{text}");
+    let inputs = [noise(26, 1, 1.0), noise(28, 2, 1.0), noise(24, 3, 1.0), vec![0.0; 24]];
+    check(&b.0, &map(64, 4), &inputs, tolerance(1e-6, 1e-6));
+}
