@@ -90,9 +90,10 @@ fn rows_are_shared_by_as_many_lanes_as_they_deserve() {
 #[test]
 fn columns_are_read_side_by_side() {
     let caps = Caps::h200();
-    let spec = row_of(choose(&sum(512, 60_000, [1, 512], 1), &caps));
-    assert_eq!(spec.adjacent, Adjacent::Rows);
-    assert!(spec.rows >= 32 && spec.lanes >= 8, "{spec:?}");
+    let spec = |rows: usize| row_of(choose(&sum(rows, 60_000, [1, rows as i64], 1), &caps));
+    assert_eq!(spec(768), RowSpec { lanes: 128, rows: 8, adjacent: Adjacent::Rows });
+    assert_eq!(spec(8192), RowSpec { lanes: 16, rows: 32, adjacent: Adjacent::Rows });
+    assert_eq!(spec(1 << 20), RowSpec { lanes: 1, rows: 64, adjacent: Adjacent::Rows });
 }
 
 #[test]
@@ -102,7 +103,10 @@ fn limits_are_checked() {
     let error = |spec: Spec, caps: &Caps| verify(&kernel, &spec, caps).unwrap_err();
     let caps = Caps::base();
     assert!(matches!(error(row(32, 32), &caps), SpecError::Limit { need: 1024, have: 256, .. }));
-    assert!(matches!(error(row(32, 8), &Caps { workgroup_bytes: 512, ..caps.clone() }), SpecError::Limit { need: 1024, .. }));
+    assert!(matches!(
+        error(row(32, 8), &Caps { workgroup_bytes: 512, ..caps.clone() }),
+        SpecError::Limit { need: 1024, .. }
+    ));
     assert!(matches!(error(row(12, 8), &caps), SpecError::Field { field: "lanes", value: 12 }));
     assert!(matches!(error(row(1, 0), &caps), SpecError::Field { field: "rows", value: 0 }));
     assert!(matches!(error(Spec::Map { threads: 64, per_thread: 1 }, &caps), SpecError::Family { .. }));
