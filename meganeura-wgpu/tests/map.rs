@@ -7,7 +7,7 @@ use meganeura_core::dtype::DType;
 use meganeura_core::index::{ExprId, Index, flatten, unflatten};
 use meganeura_core::kernel::{Access, Bound, Expr};
 use meganeura_core::scalar::{Binary, Unary};
-use meganeura_core::schedule::{Caps, Spec};
+use meganeura_core::schedule::{Caps, Spec, choose};
 use meganeura_core::shape::Shape;
 use support::{Build, EXACT, check, check_with, noise, print_plain, tolerance};
 
@@ -188,4 +188,52 @@ fn arguments_share_a_binding() {
     assert_eq!(module.source.matches("var<storage").count(), 1);
     let read_only = meganeura_wgpu::wgsl::print(&b.0, &map(16, 1), &[false], &[0, 0], &Caps::base());
     assert!(read_only.is_err());
+}
+
+#[test]
+fn chosen_schedules() {
+    let small = Caps { multiprocessors: 1, max_workgroups: 3, ..Caps::base() };
+    for (rows, columns) in [(40, 64), (3, 5), (1, 1)] {
+        let b = gated(rows, columns, DType::F32);
+        let n = rows * columns;
+        let inputs = [noise(n, 1, 3.0), noise(columns, 2, 1.0), noise(rows, 3, 1.0), vec![0.0; n]];
+        check_with(&b.0, &choose(&b.0, &small), &small, &inputs, tolerance(2e-6, 1e-6));
+    }
+}
+
+#[test]
+fn vectors_under_masks_and_gathers() {
+    // Rows padded above and below (masked alike for four columns), plus rows of a table by index.
+    let mut b = Build::new(&[6, 8], &[]);
+    let (a, table, ids) = (b.read(DType::F32, 32), b.read(DType::F32, 40), b.read(DType::U32, 6));
+    let row = Index::axis(0).shifted(-1);
+    let mask = vec![Bound { index: row.clone(), extent: 4 }];
+    let x = b.load_masked(a, row.times(8).plus(&Index::axis(1)), mask);
+    let id = b.load(ids, Index::axis(0));
+    let y = b.load(table, Index::value(id, 5).times(8).plus(&Index::axis(1)));
+    let sum = b.binary(Binary::Add, x, y);
+    let n = b.linear();
+    b.store(48, n, sum, true);
+    let text = print_plain(&b.0, &map(64, 4), &Caps::base()).source;
+    assert_eq!(text.matches("array<vec4<f32>>").count(), 3, "{text}");
+    let inputs = [noise(32, 1, 1.0), noise(40, 2, 1.0), vec![4.0, 0.0, 3.0, 1.0, 2.0, 2.0], vec![0.0; 48]];
+    check(&b.0, &map(64, 4), &inputs, tolerance(1e-6, 1e-7));
+}
+
+#[test]
+fn unaligned_accesses_stay_scalar() {
+    // Offset by 2, rows of 10, and reversed: none of the loads is a vector, the store is.
+    let mut b = Build::new(&[3, 8], &[]);
+    let (p, q, r) = (b.read(DType::F32, 26), b.read(DType::F32, 28), b.read(DType::F32, 24));
+    let n = b.linear();
+    let x = b.load(p, n.clone().shifted(2));
+    let y = b.load(q, Index::axis(0).times(10).plus(&Index::axis(1)));
+    let z = b.load(r, Index::axis(0).times(8).plus(&Index::axis(1).times(-1)).shifted(7));
+    let sum = b.binary(Binary::Add, x, y);
+    let sum = b.binary(Binary::Add, sum, z);
+    b.store(24, n, sum, true);
+    let text = print_plain(&b.0, &map(64, 4), &Caps::base()).source;
+    assert_eq!(text.matches("array<vec4<f32>>").count(), 1, "{text}");
+    let inputs = [noise(26, 1, 1.0), noise(28, 2, 1.0), noise(24, 3, 1.0), vec![0.0; 24]];
+    check(&b.0, &map(64, 4), &inputs, tolerance(1e-6, 1e-6));
 }

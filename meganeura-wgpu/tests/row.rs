@@ -7,7 +7,7 @@ use meganeura_core::dtype::DType;
 use meganeura_core::index::{Index, flatten};
 use meganeura_core::kernel::{Access, Bound};
 use meganeura_core::scalar::{Binary, Monoid, Unary};
-use meganeura_core::schedule::{Adjacent, Caps, RowSpec, Spec};
+use meganeura_core::schedule::{Adjacent, Caps, RowSpec, Spec, choose};
 use support::{Build, EXACT, Tolerance, check, check_with, noise, print_plain, tolerance};
 
 fn row(lanes: u32, rows: u32) -> Spec {
@@ -259,5 +259,59 @@ fn same_for_all_elements_of_a_row() {
     b.store(30, n, count, true);
     for spec in [row(1, 4), row(4, 2)] {
         check(&b.0, &spec, &[vec![0.0; 30]], EXACT);
+    }
+}
+
+#[test]
+fn chosen_schedules() {
+    let small = Caps { max_invocations: 64, workgroup_bytes: 1024, multiprocessors: 2, ..Caps::base() };
+    for caps in [Caps::base(), small] {
+        for (rows, length) in [(1, 2000), (3, 257), (300, 12), (40, 128), (1, 1)] {
+            let b = softmax(rows, length, DType::F32);
+            let inputs = [noise(rows * length, 5, 4.0), vec![0.0; rows * length], vec![0.0; rows]];
+            check_with(&b.0, &choose(&b.0, &caps), &caps, &inputs, tolerance(1e-5, 1e-6));
+        }
+        for (rows, length) in [(7, 500), (100, 40), (1, 30)] {
+            let mut b = Build::new(&[rows], &[length]);
+            let a = b.read(DType::F32, rows * length);
+            let x = b.load(a, Index::axis(1).times(rows as i64).plus(&Index::axis(0)));
+            let sum = b.reduce(Monoid::Sum, x);
+            b.store(rows, Index::axis(0), sum, false);
+            let inputs = [noise(rows * length, 6, 1.0), vec![0.0; rows]];
+            check_with(&b.0, &choose(&b.0, &caps), &caps, &inputs, tolerance(1e-5, 1e-5));
+        }
+    }
+}
+
+#[test]
+fn lanes_combine_by_shuffles() {
+    // Translated for subgroups of 32 everywhere, run where the adapter's size is known.
+    let b = softmax(11, 300, DType::F32);
+    for spec in [row(2, 16), row(32, 2), row(256, 1)] {
+        let module = print_plain(&b.0, &spec, &Caps { subgroup: Some(32), ..Caps::base() });
+        assert!(module.needs.subgroup && module.source.contains("subgroupShuffleXor"));
+        assert_eq!(module.source.contains("Barrier"), spec == row(256, 1), "{}", module.source);
+    }
+    assert!(!print_plain(&b.0, &row(2, 3), &Caps { subgroup: Some(32), ..Caps::base() }).needs.subgroup);
+    let Some(size) = support::gpu::device().and_then(|gpu| gpu.subgroup) else {
+        return support::skip("subgroups of a fixed size");
+    };
+    let caps = Caps { subgroup: Some(size), ..Caps::base() };
+    for length in LENGTHS {
+        let b = softmax(11, length, DType::F32);
+        let inputs = [noise(11 * length, 5, 4.0), vec![0.0; 11 * length], vec![0.0; 11]];
+        for spec in [row(2, size), row(size, 3), row(4 * size, 2), row(128, 1)] {
+            check_with(&b.0, &spec, &caps, &inputs, tolerance(1e-5, 1e-6));
+        }
+    }
+}
+
+#[test]
+fn schedules_that_do_not_fit_are_errors() {
+    use meganeura_wgpu::wgsl::{PrintError, print};
+    let b = softmax(4, 8, DType::F32);
+    for spec in [row(3, 8), row(8, 0), row(64, 8), Spec::Map { threads: 64, per_thread: 1 }] {
+        let result = print(&b.0, &spec, &[false, true, true], &[0, 1, 2], &Caps::base());
+        assert!(matches!(result, Err(PrintError::Schedule(_))), "{spec:?}: {result:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Row programs: passes over the elements of a row that fold, and then one that stores.
 //!
-//! The lanes of a row combine their partial folds as a tree in workgroup memory, in an order that the schedule alone
-//! decides. Every invocation of a workgroup takes part in every barrier: rows beyond the last one repeat it and store
+//! The lanes of a row combine their partial folds as a tree, by shuffles within subgroups where the device has them and
+//! in workgroup memory otherwise, in an order that schedule and device alone decide. Every invocation of a workgroup takes part in every barrier: rows beyond the last one repeat it and store
 //! nothing.
 
 use super::bindings::{Bindings, value_type};
@@ -28,7 +28,8 @@ pub fn print(
     let grid = Grid::new(rows.div_ceil(u64::from(spec.rows)), caps)?;
     grid.bind(w);
     let quads = plan_quads(kernel, spec, bindings);
-    bind_place(spec, w);
+    let subgroup = shuffled(spec, caps);
+    bind_place(spec, subgroup, w);
     let partial = !rows.is_multiple_of(u64::from(spec.rows));
     if partial && spec.lanes == 1 {
         w.line(format!("if wanted >= {rows}u {{ return; }}"));
@@ -50,6 +51,7 @@ pub fn print(
         varies: kernel.varies_in_row(),
         reduce: axes[first_reduce..].to_vec(),
         rows: if partial { Some(rows) } else { None },
+        subgroup,
         quads,
     };
     row.fold_passes(w);
@@ -57,9 +59,22 @@ pub fn print(
     Ok(Launch {
         workgroup_size: [spec.lanes * spec.rows, 1, 1],
         grid: grid.size,
-        parameters: PARAMETERS.to_vec(),
-        needs: Needs::default(),
+        parameters: if subgroup.is_some() { SUBGROUP_PARAMETERS.to_vec() } else { PARAMETERS.to_vec() },
+        needs: Needs { subgroup: subgroup.is_some(), ..Needs::default() },
     })
+}
+
+/// The entry point's parameters where lanes are numbered by subgroup.
+const SUBGROUP_PARAMETERS: [&str; 3] = [
+    "@builtin(workgroup_id) group: vec3<u32>",
+    "@builtin(subgroup_id) subgroup: u32",
+    "@builtin(subgroup_invocation_id) subgroup_lane: u32",
+];
+
+/// The size of subgroups if lanes combine by shuffles: neighbouring lanes of one row, in whole subgroups.
+fn shuffled(spec: &RowSpec, caps: &Caps) -> Option<u32> {
+    let whole = |size: &u32| size.is_power_of_two() && (spec.lanes * spec.rows).is_multiple_of(*size);
+    caps.subgroup.filter(whole).filter(|_| spec.lanes > 1 && spec.adjacent == Adjacent::Elements)
 }
 
 /// Fours of elements along the last reduce axis, where rows are contiguous and long enough to keep all lanes busy.
@@ -69,9 +84,13 @@ fn plan_quads(kernel: &Kernel, spec: &RowSpec, bindings: &mut Bindings) -> Optio
     (long && spec.adjacent == Adjacent::Elements).then(|| Quads::plan(kernel, last, bindings)).flatten()
 }
 
-/// Writes which row and which of its lanes an invocation is: `wanted` and `lane`.
-fn bind_place(spec: &RowSpec, w: &mut Writer) {
+/// Writes which row and which of its lanes an invocation is: `wanted` and `lane`. With subgroups the numbering follows
+/// theirs: how they lie in a workgroup is the device's choice.
+fn bind_place(spec: &RowSpec, subgroup: Option<u32>, w: &mut Writer) {
     use super::grid::{quotient, remainder};
+    if let Some(size) = subgroup {
+        w.bind("local", format!("subgroup * {size}u + subgroup_lane"));
+    }
     let (lanes, rows) = (u64::from(spec.lanes), u64::from(spec.rows));
     let (lane, own) = match spec.adjacent {
         Adjacent::Elements => (remainder("local", lanes), quotient("local", lanes)),
@@ -97,6 +116,8 @@ struct Row<'k> {
     reduce: Vec<(String, usize)>,
     /// The number of rows, if the last workgroup has more than are left.
     rows: Option<u64>,
+    /// Lanes of a subgroup, if they combine by shuffles.
+    subgroup: Option<u32>,
     quads: Option<Quads>,
 }
 
@@ -180,31 +201,68 @@ impl Row<'_> {
 
     /// Combines the partial folds of a row's lanes and gives the folds their texts.
     fn combine_lanes(&mut self, w: &mut Writer, folds: &[Fold], again: bool) {
-        let kernel = self.kernel;
-        if self.spec.lanes > 1 {
-            if again {
-                // The results of the pass before are read from the same memory.
-                w.line("workgroupBarrier();");
-            }
-            let shared = self.declare_shared(w, folds);
-            for ((id, ..), memory) in folds.iter().zip(&shared) {
-                w.line(format!("{memory}[local] = fold{};", id.0));
-            }
-            w.line("workgroupBarrier();");
-            self.tree(w, folds, &shared);
-            let own = match self.spec.adjacent {
-                Adjacent::Elements => format!("own * {}u", self.spec.lanes),
-                Adjacent::Rows => "own".to_string(),
-            };
-            for ((id, ..), memory) in folds.iter().zip(&shared) {
-                w.line(format!("fold{} = {memory}[{own}];", id.0));
-            }
+        match self.subgroup {
+            _ if self.spec.lanes == 1 => {}
+            Some(size) => self.combine_subgroups(w, folds, size, again),
+            None => self.combine_workgroup(w, folds, again),
         }
         for (id, ..) in folds {
-            let dtype = kernel.dtype(*id);
+            let dtype = self.kernel.dtype(*id);
             let text = scalar::cast(w, accumulator(dtype), dtype, &format!("fold{}", id.0));
             self.exprs.bind(*id, text);
         }
+    }
+
+    /// By a tree in workgroup memory.
+    fn combine_workgroup(&self, w: &mut Writer, folds: &[Fold], again: bool) {
+        let shared = self.share(w, folds, self.spec.lanes * self.spec.rows, again);
+        for ((id, ..), memory) in folds.iter().zip(&shared) {
+            w.line(format!("{memory}[local] = fold{};", id.0));
+        }
+        w.line("workgroupBarrier();");
+        self.tree(w, folds, &shared);
+        let own = match self.spec.adjacent {
+            Adjacent::Elements => format!("own * {}u", self.spec.lanes),
+            Adjacent::Rows => "own".to_string(),
+        };
+        for ((id, ..), memory) in folds.iter().zip(&shared) {
+            w.line(format!("fold{} = {memory}[{own}];", id.0));
+        }
+    }
+
+    /// By shuffles in each subgroup; then, if a row has several, each lane combines their results from workgroup memory.
+    fn combine_subgroups(&self, w: &mut Writer, folds: &[Fold], size: u32, again: bool) {
+        let combine = |w: &mut Writer, (id, monoid, _): &Fold, other: &str| {
+            let name = format!("fold{}", id.0);
+            let combined = scalar::combine(w, *monoid, accumulator(self.kernel.dtype(*id)), &name, other);
+            w.line(format!("{name} = {combined};"));
+        };
+        let mut half = self.spec.lanes.min(size) / 2;
+        while half > 0 {
+            for fold in folds {
+                combine(w, fold, &format!("subgroupShuffleXor(fold{}, {half}u)", fold.0.0));
+            }
+            half /= 2;
+        }
+        let subgroups = self.spec.lanes / size;
+        if subgroups <= 1 {
+            return;
+        }
+        let shared = self.share(w, folds, self.spec.lanes * self.spec.rows / size, again);
+        w.open("if subgroup_lane == 0u");
+        for ((id, ..), memory) in folds.iter().zip(&shared) {
+            w.line(format!("{memory}[subgroup] = fold{};", id.0));
+        }
+        w.close();
+        w.line("workgroupBarrier();");
+        for ((id, ..), memory) in folds.iter().zip(&shared) {
+            w.line(format!("fold{} = {memory}[own * {subgroups}u];", id.0));
+        }
+        w.open(format!("for (var other = 1u; other < {subgroups}u; other += 1u)"));
+        for (fold, memory) in folds.iter().zip(&shared) {
+            combine(w, fold, &format!("{memory}[own * {subgroups}u + other]"));
+        }
+        w.close();
     }
 
     /// Halves the number of partial folds in each step.
@@ -226,15 +284,18 @@ impl Row<'_> {
         w.close();
     }
 
-    /// One array of workgroup memory for each fold of a pass; passes share them.
-    fn declare_shared(&self, w: &mut Writer, folds: &[Fold]) -> Vec<String> {
-        let threads = self.spec.lanes * self.spec.rows;
+    /// One array of workgroup memory for each fold of a pass; passes share them, so all lanes must have read the results
+    /// of the pass before.
+    fn share(&self, w: &mut Writer, folds: &[Fold], elements: u32, again: bool) -> Vec<String> {
+        if again {
+            w.line("workgroupBarrier();");
+        }
         let mut names = Vec::new();
         for (id, ..) in folds {
             let dtype = value_type(accumulator(self.kernel.dtype(*id)));
             let nth = names.iter().filter(|name: &&String| name.contains(dtype)).count();
             let name = format!("shared_{dtype}_{nth}");
-            w.declare(format!("var<workgroup> {name}: array<{dtype}, {threads}>;"));
+            w.declare(format!("var<workgroup> {name}: array<{dtype}, {elements}>;"));
             names.push(name);
         }
         names

@@ -11,6 +11,8 @@ pub struct Gpu {
     device: wgpu::Device,
     queue: wgpu::Queue,
     pub f16: bool,
+    /// Lanes of a subgroup, if there are subgroup operations and the size is fixed.
+    pub subgroup: Option<u32>,
 }
 
 /// The adapter to test on; `None`, visibly, if there is none and none is required.
@@ -29,13 +31,17 @@ fn open() -> Option<Gpu> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
     let adapter = block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).ok()?;
     let f16 = adapter.features().contains(wgpu::Features::SHADER_F16);
-    eprintln!("adapter: {} (f16: {f16})", adapter.get_info().name);
+    let info = adapter.get_info();
+    let fixed = info.subgroup_min_size == info.subgroup_max_size;
+    let subgroup = fixed && adapter.features().contains(wgpu::Features::SUBGROUP);
+    eprintln!("adapter: {} (f16: {f16}, subgroups of {})", info.name, info.subgroup_min_size);
     let mut features = wgpu::Features::empty();
+    features.set(wgpu::Features::SUBGROUP, subgroup);
     features.set(wgpu::Features::SHADER_F16, f16);
     let descriptor =
         wgpu::DeviceDescriptor { required_features: features, required_limits: adapter.limits(), ..Default::default() };
     let (device, queue) = block_on(adapter.request_device(&descriptor)).ok()?;
-    Some(Gpu { device, queue, f16 })
+    Some(Gpu { device, queue, f16, subgroup: subgroup.then_some(info.subgroup_min_size) })
 }
 
 impl Gpu {

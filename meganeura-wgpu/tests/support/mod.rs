@@ -128,8 +128,7 @@ pub fn check_with(kernel: &Kernel, spec: &Spec, caps: &Caps, inputs: &[Vec<f64>]
     let module = print_plain(kernel, spec, caps);
     let Some(gpu) = gpu::device() else { return };
     if module.needs.f16 && !gpu.f16 {
-        eprintln!("skipped: the adapter has no f16");
-        return;
+        return skip("f16");
     }
     for checked in [true, false] {
         let found = gpu.run(kernel, &module, &inputs, checked);
@@ -150,6 +149,11 @@ fn compare(kernel: &Kernel, module: &Module, found: &[Vec<f64>], expected: &[Vec
             assert!(near, "argument {arg} at {at}: {found} instead of {exact}\n{}", module.source);
         }
     }
+}
+
+/// Says that a test could not run here.
+pub fn skip(what: &str) {
+    eprintln!("skipped: the adapter has no {what}");
 }
 
 /// Deterministic values in `[-scale, scale]`, all different in practice.

@@ -75,23 +75,31 @@ fn rows_of_workgroup(rows: u64, lanes: u32, caps: &Caps) -> u32 {
     share.clamp(least, (THREADS / lanes).max(least))
 }
 
-/// Columns: 32 neighbouring rows are read together (a cache line of `f32`), lanes split the elements until the device is
-/// filled.
+/// Columns: 32 neighbouring rows are read together, fewer (down to the 8 `f32` of a 32-byte memory sector) where otherwise
+/// some multiprocessors got no workgroup; lanes split the elements until the device is filled four times over, as each
+/// has only one load in flight.
 fn columns(rows: u64, length: u64, caps: &Caps) -> RowSpec {
-    let wanted = power_below(fill(caps).div_ceil(rows.max(1)));
-    let lanes = wanted.min(power_below(length / SHARE)).min(32);
-    let rows = 32.max(THREADS / lanes).min(power_below(rows.next_power_of_two()).max(1));
-    RowSpec { lanes, rows, adjacent: Adjacent::Rows }
+    let mut side = 32.min(power_below(rows.next_power_of_two()));
+    while side > 8 && rows / u64::from(side) < u64::from(caps.multiprocessors) {
+        side /= 2;
+    }
+    let wanted = power_below((4 * fill(caps)).div_ceil(rows.max(1)));
+    let lanes = wanted.min(power_below(length / SHARE)).min(1024 / side);
+    RowSpec { lanes, rows: side.max((64 / lanes).min(64)), adjacent: Adjacent::Rows }
 }
 
-/// Halves the rows, then the lanes, until the device takes it.
+/// Halves what is not adjacent in memory, then the other, until the device takes it.
 fn shrink(kernel: &Kernel, mut spec: RowSpec, caps: &Caps) -> RowSpec {
     let fits = |spec: &RowSpec| {
         let bytes = workgroup_bytes(kernel, &Spec::Row(*spec));
         spec.lanes * spec.rows <= most_threads(caps) && bytes <= u64::from(caps.workgroup_bytes)
     };
     while !fits(&spec) && spec.lanes * spec.rows > 1 {
-        let halved = if spec.rows > 1 { &mut spec.rows } else { &mut spec.lanes };
+        let halved = match spec.adjacent {
+            Adjacent::Elements if spec.rows > 1 => &mut spec.rows,
+            Adjacent::Rows if spec.lanes == 1 => &mut spec.rows,
+            _ => &mut spec.lanes,
+        };
         *halved /= 2;
     }
     spec

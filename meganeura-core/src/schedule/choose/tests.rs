@@ -94,9 +94,10 @@ fn rows_are_shared_by_as_many_lanes_as_they_deserve() {
 #[test]
 fn columns_are_read_side_by_side() {
     let caps = Caps::h200();
-    let spec = row_of(choose(&sum(512, 60_000, [1, 512], 1), &caps));
-    assert_eq!(spec.adjacent, Adjacent::Rows);
-    assert!(spec.rows >= 32 && spec.lanes >= 8, "{spec:?}");
+    let spec = |rows: usize| row_of(choose(&sum(rows, 60_000, [1, rows as i64], 1), &caps));
+    assert_eq!(spec(768), RowSpec { lanes: 128, rows: 8, adjacent: Adjacent::Rows });
+    assert_eq!(spec(8192), RowSpec { lanes: 16, rows: 32, adjacent: Adjacent::Rows });
+    assert_eq!(spec(1 << 20), RowSpec { lanes: 1, rows: 64, adjacent: Adjacent::Rows });
 }
 
 #[test]
