@@ -1,5 +1,5 @@
 //! Hand-built kernels and plans, and the devices that tests run them on.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::explicit_write)]
 
 use meganeura_core::debug;
 use meganeura_core::dtype::DType;
