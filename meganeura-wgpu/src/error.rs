@@ -13,7 +13,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum DeviceError {
     /// No adapter fits.
-    #[error("no adapter for {wanted} among {searched}; there are: {}", listed(found))]
+    #[error("found no {wanted} through {searched}; there are: {}", listed(found))]
     NoAdapter {
         /// What was asked for.
         wanted: Selector,
@@ -23,7 +23,7 @@ pub enum DeviceError {
         found: Vec<String>,
     },
     /// Different adapters fit one selector.
-    #[error("{wanted} fits several adapters: {}; name one by its index", listed(matches))]
+    #[error("several adapters are an {wanted}: {}; name one by its index", listed(matches))]
     AmbiguousAdapter {
         /// What was asked for.
         wanted: Selector,

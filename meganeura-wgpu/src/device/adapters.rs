@@ -34,9 +34,9 @@ impl Selector {
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Selector::Best => f.write_str("a hardware GPU"),
+            Selector::Best => f.write_str("hardware GPU"),
             Selector::Index(index) => write!(f, "adapter {index}"),
-            Selector::Name(part) => write!(f, "an adapter with {part:?} in its name"),
+            Selector::Name(part) => write!(f, "adapter with {part:?} in its name"),
         }
     }
 }

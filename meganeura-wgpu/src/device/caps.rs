@@ -36,8 +36,8 @@ pub(super) fn caps(info: &AdapterInfo, limits: &Limits, features: Features) -> C
         max_bindings: limits.max_storage_buffers_per_shader_stage.min(limits.max_bindings_per_bind_group),
         max_binding_bytes: limits.max_storage_buffer_binding_size,
         max_buffer_bytes: match info.backend {
-            Backend::Vulkan => limits.max_buffer_size.min(VULKAN_BUFFER_BYTES),
-            _ => limits.max_buffer_size,
+            Backend::Vulkan => limits.max_buffer_size.min(VULKAN_BUFFER_BYTES) & !3,
+            _ => limits.max_buffer_size & !3,
         },
         binding_alignment: limits.min_storage_buffer_offset_alignment,
         subgroup: (features.contains(Features::SUBGROUP) && fixed_subgroup).then_some(info.subgroup_min_size),

@@ -73,7 +73,10 @@ impl fmt::Display for DeviceKind {
 
 impl fmt::Display for DeviceInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, {})", self.name, self.kind, self.backend)
+        match self.kind {
+            DeviceKind::Cpu => write!(f, "the CPU device ({})", self.driver),
+            kind => write!(f, "{} ({kind}, {})", self.name, self.backend),
+        }
     }
 }
 
