@@ -70,6 +70,14 @@ fn column_sum(rows: usize, cols: usize) -> Kernel {
     builder.kernel
 }
 
+fn whole(elements: usize, monoid: Monoid) -> Kernel {
+    let mut builder = Builder::new(&[(elements, Role::Reduce)]);
+    let x = builder.load(DType::F32, elements, Index::axis(0));
+    let sum = builder.push(DType::F32, Expr::Reduce(monoid, x));
+    builder.store(1, Index::constant(0), sum, false);
+    builder.kernel
+}
+
 fn whole_sum(elements: usize) -> Kernel {
     let mut builder = Builder::new(&[(elements, Role::Reduce)]);
     let x = builder.load(DType::F32, elements, Index::axis(0));
@@ -129,6 +137,10 @@ fn speed() {
         ("square", [512, 512, 512], [false, false], false),
         ("square 1024", [1024, 1024, 1024], [false, false], false),
         ("lhs transposed", [512, 512, 512], [true, false], false),
+        ("plain", [128, 256, 784], [false, false], false),
+        ("plain rhs t", [128, 256, 784], [false, true], false),
+        ("plain rhs t, epilogue", [128, 256, 784], [false, false], true),
+        ("512 rhs t", [512, 512, 512], [false, true], false),
         ("mnist forward", [128, 256, 784], [false, true], true),
         ("mnist weights", [784, 256, 128], [true, false], false),
         ("mnist 2", [128, 128, 256], [false, true], true),
@@ -143,6 +155,8 @@ fn speed() {
         let time = seconds(kernel);
         println!("{name}: {:.1} GB/s, {:.1} us", 1e-9 * bytes / time, 1e6 * time);
     };
+    report("whole max 1e6", 4e6, &whole(1_000_000, Monoid::Max));
+    report("whole sum 1e6", 4e6, &whole(1_000_000, Monoid::Sum));
     report("map copy 1e7", 8e7, &map(10_000_000, &[]));
     report("map neg abs 1e7", 8e7, &map(10_000_000, &[Unary::Neg, Unary::Abs]));
     report("map exp 1e6", 8e6, &map(1_000_000, &[Unary::Exp]));
