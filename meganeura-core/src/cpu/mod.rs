@@ -10,6 +10,7 @@ mod coalesce;
 mod code;
 mod contract;
 mod executor;
+mod functions;
 mod gemm;
 mod lanes;
 mod machine;
