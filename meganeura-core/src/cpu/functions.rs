@@ -9,7 +9,7 @@
 fn reduce(x: f32) -> (i32, f32) {
     /// Adding it rounds to an integer, which the low bits of the sum then hold.
     const ROUND: f32 = 12_582_912.0;
-    const HIGH: f32 = 0.693_359_375;
+    const HIGH: f32 = 355.0 / 512.0;
     const LOW: f32 = -2.121_944_4e-4;
     let rounded = x * std::f32::consts::LOG2_E + ROUND;
     let n = rounded - ROUND;

@@ -14,9 +14,12 @@ mod functions;
 mod gemm;
 mod lanes;
 mod machine;
+mod passes;
 mod row;
 #[cfg(test)]
 mod speed;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -1,11 +1,12 @@
 //! Prints how fast the CPU device is: `cargo test --release -p meganeura-core speed -- --ignored --nocapture`.
 
-use super::tests::{Builder, plan_of};
+use super::testing::{Builder, plan_of};
 use super::{Buffer, Executor};
 use crate::dtype::DType;
-use crate::index::Index;
-use crate::kernel::{Body, Expr, Kernel, Role};
+use crate::index::{Index, flatten};
+use crate::kernel::{Body, Bound, Expr, Kernel, Role};
 use crate::scalar::{Binary, Monoid, Scalar, Unary};
+use crate::shape::Shape;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -129,6 +130,27 @@ fn adamw(elements: usize) -> Kernel {
     builder.kernel
 }
 
+/// A 3 × 3 convolution of `[count, channels, size, size]`, padded by one.
+fn convolution(count: usize, channels: usize, filters: usize, size: usize) -> Kernel {
+    let axes = [count, size, size].map(|extent| (extent, Role::Row));
+    let depth = [channels, 3, 3].map(|extent| (extent, Role::Reduce));
+    let mut builder = Builder::new(&[&axes[..], &[(filters, Role::Col)], &depth].concat());
+    let at: Vec<Index> = (0..7).map(Index::axis).collect();
+    let (row, col) = (at[1].plus(&at[5]).shifted(-1), at[2].plus(&at[6]).shifted(-1));
+    let image = Shape::from([count, channels, size, size]);
+    let mask = vec![Bound { index: row.clone(), extent: size }, Bound { index: col.clone(), extent: size }];
+    let index = flatten(&[at[0].clone(), at[4].clone(), row, col], &image);
+    let lhs = builder.load_where(DType::F32, image.elements(), index, mask);
+    let window = Shape::from([filters, channels, 3, 3]);
+    let rhs = builder.load(DType::F32, window.elements(), flatten(&[&at[3..4], &at[4..]].concat(), &window));
+    builder.kernel.body = Body::Contract { lhs, rhs, accumulate: DType::F32 };
+    let acc = builder.push(DType::F32, Expr::Acc);
+    let result = Shape::from([count, filters, size, size]);
+    let out = flatten(&[at[0].clone(), at[3].clone(), at[1].clone(), at[2].clone()], &result);
+    builder.store(result.elements(), out, acc, false);
+    builder.kernel
+}
+
 #[test]
 #[ignore = "prints measurements"]
 #[allow(clippy::print_stdout)]
@@ -137,10 +159,7 @@ fn speed() {
         ("square", [512, 512, 512], [false, false], false),
         ("square 1024", [1024, 1024, 1024], [false, false], false),
         ("lhs transposed", [512, 512, 512], [true, false], false),
-        ("plain", [128, 256, 784], [false, false], false),
-        ("plain rhs t", [128, 256, 784], [false, true], false),
-        ("plain rhs t, epilogue", [128, 256, 784], [false, false], true),
-        ("512 rhs t", [512, 512, 512], [false, true], false),
+        ("rhs transposed", [512, 512, 512], [false, true], false),
         ("mnist forward", [128, 256, 784], [false, true], true),
         ("mnist weights", [784, 256, 128], [true, false], false),
         ("mnist 2", [128, 128, 256], [false, true], true),
@@ -151,6 +170,8 @@ fn speed() {
         let time = seconds(&product(m, n, k, transposed, epilogue));
         println!("{name}: {:.1} GFLOP/s, {:.1} us", 2e-9 * (m * n * k) as f64 / time, 1e6 * time);
     }
+    let time = seconds(&convolution(16, 32, 32, 28));
+    println!("convolution: {:.1} GFLOP/s, {:.1} us", 2e-9 * (16 * 28 * 28 * 32 * 32 * 9) as f64 / time, 1e6 * time);
     let report = |name: &str, bytes: f64, kernel: &Kernel| {
         let time = seconds(kernel);
         println!("{name}: {:.1} GB/s, {:.1} us", 1e-9 * bytes / time, 1e6 * time);

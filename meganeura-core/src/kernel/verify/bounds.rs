@@ -105,13 +105,11 @@ fn common_factor(whole: &Index, part: &Index) -> Option<i64> {
     part.terms.iter().all(|term| factor_of(term) == Some(factor)).then_some(factor)
 }
 
+/// What an access touches outside its tensor at a point, given the computed values.
+type Touched<'a> = &'a dyn Fn(&[usize], &dyn Fn(ExprId) -> i64) -> Option<i64>;
+
 /// Evaluates `touched` at points, with computed values at the ends of their ranges, until it finds something.
-fn search(
-    index: &Index,
-    mask: &[Bound],
-    extents: &[usize],
-    touched: &dyn Fn(&[usize], &dyn Fn(ExprId) -> i64) -> Option<i64>,
-) -> Option<i64> {
+fn search(index: &Index, mask: &[Bound], extents: &[usize], touched: Touched<'_>) -> Option<i64> {
     let mut bounds = index.stated_bounds();
     bounds.extend(mask.iter().flat_map(|bound| bound.index.stated_bounds()));
     // Axes that nothing depends on stay at 0.
