@@ -68,7 +68,8 @@ impl<'a> Matrix<'a> {
 
     /// Copies the columns from `first` on into lines of `to`, one line a column, so that rows become contiguous.
     ///
-    /// The product's own packing copies such an operand element by element: 2 ns each, measured, against 0.5 ns here.
+    /// The product's own packing copies such an operand element by element: 128 × 784 times 784 × 256 with the depth
+    /// contiguous took 2.0 ms without this copy and 1.0 ms with it, measured on one core.
     /// A tile's rows are read once, whole, as rows whose distance is a power of two evict each other from the cache.
     pub(super) fn copy_columns(&self, first: usize, to: &mut [u32]) {
         let [rows, cols] = self.shape;
