@@ -153,6 +153,9 @@ unsafe impl Sync for View<'_> {}
 impl View<'_> {
     /// Loads `base + lane · stride` into each lane of `lanes`.
     pub(super) fn load_run(&self, base: i64, stride: i64, lanes: &mut [u32]) -> Result<(), Outside> {
+        if lanes.is_empty() {
+            return Ok(());
+        }
         self.check_run(base, stride, lanes.len())?;
         let word = self.start.cast::<u32>();
         match (self.dtype, stride) {
@@ -166,7 +169,6 @@ impl View<'_> {
             (_, 1) => unsafe {
                 std::ptr::copy_nonoverlapping(word.add(base as usize).cast_const(), lanes.as_mut_ptr(), lanes.len());
             },
-            (_, 0) if lanes.is_empty() => {}
             // SAFETY: checked above.
             (_, 0) => lanes.fill(unsafe { word.add(base as usize).read() }),
             _ => {
@@ -194,6 +196,9 @@ impl View<'_> {
 
     /// Stores each lane to `base + lane · stride`.
     pub(super) fn store_run(&self, base: i64, stride: i64, lanes: &[u32]) -> Result<(), Outside> {
+        if lanes.is_empty() {
+            return Ok(());
+        }
         self.check_run(base, stride, lanes.len())?;
         if stride == 1 && self.dtype != DType::F16 {
             let word = self.start.cast::<u32>();
@@ -234,7 +239,6 @@ impl View<'_> {
         let last = base + stride * (length as i64 - 1);
         let outside = |index: i64| index < 0 || index >= self.elements as i64;
         match length {
-            0 => Ok(()),
             _ if outside(base) => Err(Outside { index: base, elements: self.elements }),
             _ if outside(last) => Err(Outside { index: last, elements: self.elements }),
             _ => Ok(()),

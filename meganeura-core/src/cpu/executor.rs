@@ -58,17 +58,17 @@ pub enum RunError {
 }
 
 enum Program {
-    Row(RowProgram),
-    Contract(ContractProgram),
+    Row(Box<RowProgram>),
+    Contract(Box<ContractProgram>),
 }
 
 impl Program {
     fn new(kernel: &Kernel) -> Program {
         let kernel = coalesce(kernel);
         match kernel.body {
-            Body::Loop => Program::Row(RowProgram::new(&kernel)),
+            Body::Loop => Program::Row(Box::new(RowProgram::new(&kernel))),
             Body::Contract { lhs, rhs, accumulate } => {
-                Program::Contract(ContractProgram::new(&kernel, lhs, rhs, accumulate))
+                Program::Contract(Box::new(ContractProgram::new(&kernel, lhs, rhs, accumulate)))
             }
         }
     }
@@ -102,7 +102,8 @@ impl Executor {
     /// Runs all dispatches in order on the current rayon pool; `buffers` are those of [`Plan::buffers`], in order.
     ///
     /// The same inputs give the same bits whatever the number of threads. While the program runs, other users of the
-    /// buffers wait.
+    /// buffers wait; so tasks of one rayon pool must not run programs that share buffers (a waiting task may hold up
+    /// the thread that the running program needs).
     ///
     /// # Errors
     /// If the buffers do not fit the plan, or a computed index (a gather) is out of bounds: then the dispatches before

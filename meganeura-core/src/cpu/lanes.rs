@@ -1,7 +1,8 @@
 //! The scalar functions over lanes of 32 bits: short loops that the compiler turns into vector code.
 
+use super::functions;
 use crate::dtype::DType;
-use crate::scalar::{Binary, Compare, Monoid, Unary, erf};
+use crate::scalar::{Binary, Compare, Monoid, Unary};
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
 
@@ -56,7 +57,7 @@ fn unary_float(function: Unary, a: &[u32], to: &mut [u32]) {
         Unary::Floor => map1::<f32>(to, a, f32::floor),
         Unary::Ceil => map1::<f32>(to, a, f32::ceil),
         Unary::Round => map1::<f32>(to, a, f32::round_ties_even),
-        Unary::Exp => map1::<f32>(to, a, f32::exp),
+        Unary::Exp => map1::<f32>(to, a, functions::exp),
         Unary::Expm1 => map1::<f32>(to, a, f32::exp_m1),
         Unary::Log => map1::<f32>(to, a, f32::ln),
         Unary::Log1p => map1::<f32>(to, a, f32::ln_1p),
@@ -65,10 +66,10 @@ fn unary_float(function: Unary, a: &[u32], to: &mut [u32]) {
         Unary::Recip => map1::<f32>(to, a, |x| 1.0 / x),
         Unary::Sin => map1::<f32>(to, a, f32::sin),
         Unary::Cos => map1::<f32>(to, a, f32::cos),
-        Unary::Tanh => map1::<f32>(to, a, f32::tanh),
-        Unary::Erf => map1::<f32>(to, a, |x| erf(f64::from(x)) as f32),
+        Unary::Tanh => map1::<f32>(to, a, functions::tanh),
+        Unary::Erf => map1::<f32>(to, a, functions::erf),
         Unary::Relu => map1::<f32>(to, a, |x| if x <= 0.0 { 0.0 } else { x }),
-        Unary::Sigmoid => map1::<f32>(to, a, |x| 1.0 / (1.0 + (-x).exp())),
+        Unary::Sigmoid => map1::<f32>(to, a, functions::sigmoid),
         Unary::IsNan => map1::<f32>(to, a, |x| f32::from(u8::from(x.is_nan()))),
         Unary::Not => to.copy_from_slice(a),
     }

@@ -1,20 +1,26 @@
 //! Prints how fast the CPU device is: `cargo test --release -p meganeura-core speed -- --ignored --nocapture`.
 
-use super::tests::{Builder, plan_of};
+use super::testing::{Builder, plan_of};
 use super::{Buffer, Executor};
 use crate::dtype::DType;
-use crate::index::Index;
-use crate::kernel::{Body, Expr, Kernel, Role};
+use crate::index::{Index, flatten};
+use crate::kernel::{Body, Bound, Expr, Kernel, Role};
+use crate::memory::Plan;
 use crate::scalar::{Binary, Monoid, Scalar, Unary};
+use crate::shape::Shape;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Seconds of one run, the best of some.
 fn seconds(kernel: &Kernel) -> f64 {
-    let executor = Executor::new(Arc::new(plan_of(kernel)));
+    seconds_of_plan(plan_of(kernel))
+}
+
+fn seconds_of_plan(plan: Plan) -> f64 {
+    let executor = Executor::new(Arc::new(plan));
     let buffers: Vec<Buffer> = executor.plan().buffers.iter().map(|buffer| Buffer::zeroed(buffer.bytes)).collect();
-    for (buffer, arg) in buffers.iter().zip(&kernel.args) {
-        let values: Vec<f32> = (0..arg.elements).map(|at| (at % 17) as f32 * 0.1).collect();
+    for buffer in &buffers {
+        let values: Vec<f32> = (0..buffer.bytes() / 4).map(|at| (at % 17) as f32 * 0.1).collect();
         buffer.write(0, bytemuck::cast_slice(&values)).unwrap();
     }
     let run = || {
@@ -27,6 +33,40 @@ fn seconds(kernel: &Kernel) -> f64 {
         best = run().min(best);
     }
     best
+}
+
+/// Kernels one after another, on buffers of their own.
+fn sequence(kernels: &[Kernel]) -> Plan {
+    let mut whole = plan_of(&kernels[0]);
+    for kernel in &kernels[1..] {
+        let mut plan = plan_of(kernel);
+        plan.dispatches[0].kernel = whole.kernels.len();
+        plan.dispatches[0].bindings.iter_mut().for_each(|binding| binding.place.buffer += whole.buffers.len());
+        whole.kernels.append(&mut plan.kernels);
+        whole.buffers.append(&mut plan.buffers);
+        whole.dispatches.append(&mut plan.dispatches);
+    }
+    whole
+}
+
+/// The work of a training step of a 784-256-128-10 perceptron on 128 samples: what its kernels do, not their wiring.
+fn perceptron_step() -> Plan {
+    let (batch, widths) = (128, [784, 256, 128, 10]);
+    let mut kernels = Vec::new();
+    for layer in widths.windows(2) {
+        let (inputs, outputs) = (layer[0], layer[1]);
+        kernels.push(product(batch, outputs, inputs, [false, true], true));
+        kernels.push(product(outputs, inputs, batch, [true, false], false));
+        kernels.push(column_sum(batch, outputs));
+        kernels.push(adamw(outputs * inputs));
+        kernels.push(adamw(outputs));
+        if inputs != widths[0] {
+            kernels.push(product(batch, inputs, outputs, [false, false], true));
+        }
+    }
+    kernels.push(softmax(batch, 10));
+    kernels.push(softmax(batch, 10));
+    sequence(&kernels)
 }
 
 fn product(m: usize, n: usize, k: usize, transposed: [bool; 2], epilogue: bool) -> Kernel {
@@ -67,6 +107,14 @@ fn column_sum(rows: usize, cols: usize) -> Kernel {
     let x = builder.load(DType::F32, rows * cols, here);
     let sum = builder.push(DType::F32, Expr::Reduce(Monoid::Sum, x));
     builder.store(cols, Index::axis(0), sum, false);
+    builder.kernel
+}
+
+fn whole(elements: usize, monoid: Monoid) -> Kernel {
+    let mut builder = Builder::new(&[(elements, Role::Reduce)]);
+    let x = builder.load(DType::F32, elements, Index::axis(0));
+    let sum = builder.push(DType::F32, Expr::Reduce(monoid, x));
+    builder.store(1, Index::constant(0), sum, false);
     builder.kernel
 }
 
@@ -121,6 +169,27 @@ fn adamw(elements: usize) -> Kernel {
     builder.kernel
 }
 
+/// A 3 × 3 convolution of `[count, channels, size, size]`, padded by one.
+fn convolution(count: usize, channels: usize, filters: usize, size: usize) -> Kernel {
+    let axes = [count, size, size].map(|extent| (extent, Role::Row));
+    let depth = [channels, 3, 3].map(|extent| (extent, Role::Reduce));
+    let mut builder = Builder::new(&[&axes[..], &[(filters, Role::Col)], &depth].concat());
+    let at: Vec<Index> = (0..7).map(Index::axis).collect();
+    let (row, col) = (at[1].plus(&at[5]).shifted(-1), at[2].plus(&at[6]).shifted(-1));
+    let image = Shape::from([count, channels, size, size]);
+    let mask = vec![Bound { index: row.clone(), extent: size }, Bound { index: col.clone(), extent: size }];
+    let index = flatten(&[at[0].clone(), at[4].clone(), row, col], &image);
+    let lhs = builder.load_where(DType::F32, image.elements(), index, mask);
+    let window = Shape::from([filters, channels, 3, 3]);
+    let rhs = builder.load(DType::F32, window.elements(), flatten(&[&at[3..4], &at[4..]].concat(), &window));
+    builder.kernel.body = Body::Contract { lhs, rhs, accumulate: DType::F32 };
+    let acc = builder.push(DType::F32, Expr::Acc);
+    let result = Shape::from([count, filters, size, size]);
+    let out = flatten(&[at[0].clone(), at[3].clone(), at[1].clone(), at[2].clone()], &result);
+    builder.store(result.elements(), out, acc, false);
+    builder.kernel
+}
+
 #[test]
 #[ignore = "prints measurements"]
 #[allow(clippy::print_stdout)]
@@ -129,6 +198,7 @@ fn speed() {
         ("square", [512, 512, 512], [false, false], false),
         ("square 1024", [1024, 1024, 1024], [false, false], false),
         ("lhs transposed", [512, 512, 512], [true, false], false),
+        ("rhs transposed", [512, 512, 512], [false, true], false),
         ("mnist forward", [128, 256, 784], [false, true], true),
         ("mnist weights", [784, 256, 128], [true, false], false),
         ("mnist 2", [128, 128, 256], [false, true], true),
@@ -139,10 +209,16 @@ fn speed() {
         let time = seconds(&product(m, n, k, transposed, epilogue));
         println!("{name}: {:.1} GFLOP/s, {:.1} us", 2e-9 * (m * n * k) as f64 / time, 1e6 * time);
     }
+    let time = seconds(&convolution(16, 32, 32, 28));
+    println!("convolution: {:.1} GFLOP/s, {:.1} us", 2e-9 * (16 * 28 * 28 * 32 * 32 * 9) as f64 / time, 1e6 * time);
+    let time = seconds_of_plan(perceptron_step());
+    println!("perceptron step: {:.1} us, 60,000 samples in {:.2} s", 1e6 * time, 60_000.0 / 128.0 * time);
     let report = |name: &str, bytes: f64, kernel: &Kernel| {
         let time = seconds(kernel);
         println!("{name}: {:.1} GB/s, {:.1} us", 1e-9 * bytes / time, 1e6 * time);
     };
+    report("whole max 1e6", 4e6, &whole(1_000_000, Monoid::Max));
+    report("whole sum 1e6", 4e6, &whole(1_000_000, Monoid::Sum));
     report("map copy 1e7", 8e7, &map(10_000_000, &[]));
     report("map neg abs 1e7", 8e7, &map(10_000_000, &[Unary::Neg, Unary::Abs]));
     report("map exp 1e6", 8e6, &map(1_000_000, &[Unary::Exp]));

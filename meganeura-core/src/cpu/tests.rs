@@ -1,153 +1,14 @@
 //! Kernels executed through one-dispatch plans, against their meaning in f64.
 
-use super::lanes::{decode, encode};
+use super::testing::{Builder, Numbers, check, execute, plan_of};
 use super::{Buffer, Executor, RunError};
 use crate::dtype::DType;
 use crate::index::{Index, flatten, unflatten};
-use crate::kernel::{Access, Arg, Axis, Body, Bound, Expr, ExprId, Kernel, Role, Store, interp, verify};
-use crate::memory::{self, Binding, Dispatch, Owner, Place, Plan};
+use crate::kernel::{Access, Body, Bound, Expr, Kernel, Role, Store};
+use crate::memory::{Binding, Place, Plan};
 use crate::scalar::{Binary, Compare, Monoid, Scalar, Unary};
-use crate::schedule::Spec;
 use crate::shape::Shape;
 use std::sync::Arc;
-
-/// Numbers that look random: the steps of a linear congruential generator (Knuth's MMIX constants).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn value(&mut self, dtype: DType) -> f64 {
-        match dtype {
-            DType::F32 | DType::F16 => (self.below(4001) as f64 - 2000.0) / 1024.0,
-            DType::U32 => self.below(50) as f64,
-            DType::I32 => self.below(100) as f64 - 50.0,
-            DType::Bool => self.below(2) as f64,
-        }
-    }
-}
-
-/// Builds kernels expression by expression.
-#[derive(Clone)]
-pub(super) struct Builder {
-    pub(super) kernel: Kernel,
-}
-
-impl Builder {
-    pub(super) fn new(axes: &[(usize, Role)]) -> Builder {
-        let axes = axes.iter().map(|&(extent, role)| Axis { extent, role }).collect();
-        let (args, exprs, dtypes, stores) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Builder { kernel: Kernel { axes, args, exprs, dtypes, body: Body::Loop, stores } }
-    }
-
-    pub(super) fn arg(&mut self, dtype: DType, elements: usize, access: Access) -> usize {
-        self.kernel.args.push(Arg { dtype, elements, access });
-        self.kernel.args.len() - 1
-    }
-
-    pub(super) fn push(&mut self, dtype: DType, expr: Expr) -> ExprId {
-        self.kernel.exprs.push(expr);
-        self.kernel.dtypes.push(dtype);
-        ExprId(self.kernel.exprs.len() as u32 - 1)
-    }
-
-    pub(super) fn load(&mut self, dtype: DType, elements: usize, index: Index) -> ExprId {
-        self.load_where(dtype, elements, index, Vec::new())
-    }
-
-    pub(super) fn load_where(&mut self, dtype: DType, elements: usize, index: Index, mask: Vec<Bound>) -> ExprId {
-        let arg = self.arg(dtype, elements, Access::Read);
-        self.push(dtype, Expr::Load { arg, index, mask })
-    }
-
-    pub(super) fn store(&mut self, elements: usize, index: Index, value: ExprId, per_element: bool) {
-        let arg = self.arg(self.kernel.dtype(value), elements, Access::Write);
-        self.kernel.stores.push(Store { arg, index, value, per_element });
-    }
-}
-
-/// A plan of one dispatch whose arguments have a buffer each.
-pub(super) fn plan_of(kernel: &Kernel) -> Plan {
-    let bytes = |arg: &Arg| (arg.elements * arg.dtype.bytes()).next_multiple_of(4).max(4);
-    let buffers = kernel.args.iter().map(|arg| memory::Buffer { bytes: bytes(arg), owner: Owner::Scratch }).collect();
-    let bindings = kernel.args.iter().enumerate().map(|(buffer, arg)| Binding {
-        place: Place { buffer, offset: 0, bytes: bytes(arg) },
-        writable: arg.access != Access::Read,
-    });
-    let dispatch = Dispatch {
-        kernel: 0,
-        spec: Spec::Map { threads: 64, per_thread: 1 },
-        bindings: bindings.collect(),
-        arg_binding: (0..kernel.args.len()).collect(),
-        group: 0,
-        label: "test".into(),
-    };
-    let (inputs, outputs, states) = (Vec::new(), Vec::new(), Vec::new());
-    Plan { kernels: vec![kernel.clone()], buffers, dispatches: vec![dispatch], inputs, outputs, states }
-}
-
-fn write(buffer: &Buffer, dtype: DType, values: &[f64]) {
-    let bytes: Vec<u8> = match dtype {
-        DType::F16 => values.iter().flat_map(|&x| half::f16::from_f64(x).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|&x| encode(dtype, x).to_le_bytes()).collect(),
-    };
-    buffer.write(0, &bytes).unwrap();
-}
-
-fn read(buffer: &Buffer, dtype: DType, elements: usize) -> Vec<f64> {
-    let mut bytes = vec![0; elements * dtype.bytes()];
-    buffer.read(0, &mut bytes).unwrap();
-    match dtype {
-        DType::F16 => bytes.as_chunks().0.iter().map(|&word| half::f16::from_le_bytes(word).to_f64()).collect(),
-        _ => bytes.as_chunks().0.iter().map(|&word| decode(dtype, u32::from_le_bytes(word))).collect(),
-    }
-}
-
-pub(super) fn execute(kernel: &Kernel, args: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, RunError> {
-    let executor = Executor::new(Arc::new(plan_of(kernel)));
-    let buffers: Vec<Buffer> = executor.plan().buffers.iter().map(|buffer| Buffer::zeroed(buffer.bytes)).collect();
-    for ((buffer, arg), values) in buffers.iter().zip(&kernel.args).zip(args) {
-        write(buffer, arg.dtype, values);
-    }
-    executor.run(&buffers)?;
-    Ok(buffers.iter().zip(&kernel.args).map(|(buffer, arg)| read(buffer, arg.dtype, arg.elements)).collect())
-}
-
-fn arguments(kernel: &Kernel, numbers: &mut Numbers) -> Vec<Vec<f64>> {
-    let values = |arg: &Arg, numbers: &mut Numbers| match arg.access {
-        Access::Write => vec![0.0; arg.elements],
-        _ => (0..arg.elements).map(|_| arg.dtype.round(numbers.value(arg.dtype))).collect(),
-    };
-    kernel.args.iter().map(|arg| values(arg, numbers)).collect()
-}
-
-/// Runs a kernel on 1 and on 4 threads: the bits must agree, and the values be those of `interp` to `tolerance`,
-/// relative to the largest value of each result (f16 results: half a unit of their last place besides).
-fn check(kernel: &Kernel, numbers: &mut Numbers, tolerance: f64) {
-    verify(kernel).unwrap();
-    let mut args = arguments(kernel, numbers);
-    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let results = pool(1).install(|| execute(kernel, &args)).unwrap();
-    let again = pool(4).install(|| execute(kernel, &args)).unwrap();
-    interp(kernel, &mut args).unwrap();
-    for (at, ((found, again), expected)) in results.iter().zip(&again).zip(&args).enumerate() {
-        let bits = |values: &[f64]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        assert_eq!(bits(found), bits(again), "argument {at} depends on the number of threads");
-        let scale = expected.iter().filter(|x| x.is_finite()).fold(1.0_f64, |scale, x| scale.max(x.abs()));
-        let slack = match kernel.args[at].dtype {
-            DType::F32 => tolerance * scale,
-            DType::F16 => (tolerance + 2.0_f64.powi(-10)) * scale,
-            _ => 0.0,
-        };
-        for (point, (&found, &expected)) in found.iter().zip(expected).enumerate() {
-            let close = (found - expected).abs() <= slack || found == expected;
-            assert!(close || found.is_nan() && expected.is_nan(), "{at}[{point}] is {found}, not {expected}\n{kernel}");
-        }
-    }
-}
 
 fn axis_indices(count: usize) -> Vec<Index> {
     (0..count).map(Index::axis).collect()
@@ -293,6 +154,82 @@ fn rows_short_long_and_transposed() {
             check(&softmax(rows, elements, transposed), &mut numbers, 1e-6);
         }
     }
+}
+
+#[test]
+fn pooling_over_masked_windows() {
+    // out[n, y, x] = max over p, q of in[n, 2 y + p − 1, 2 x + q − 1], and how many elements of the window are inside.
+    let (count, height, width) = (3, 13_usize, 41_usize);
+    let mut builder = Builder::new(&[
+        (count, Role::Parallel),
+        (height.div_ceil(2), Role::Parallel),
+        (width.div_ceil(2), Role::Parallel),
+        (3, Role::Reduce),
+        (3, Role::Reduce),
+    ]);
+    let at = axis_indices(5);
+    let (row, col) = (at[1].times(2).plus(&at[3]).shifted(-1), at[2].times(2).plus(&at[4]).shifted(-1));
+    let image = Shape::from([count, height, width]);
+    let mask = vec![Bound { index: row.clone(), extent: height }, Bound { index: col.clone(), extent: width }];
+    let here = flatten(&[at[0].clone(), row, col], &image);
+    let x = builder.load_where(DType::F32, image.elements(), here, mask.clone());
+    let inside = builder.push(DType::Bool, Expr::Within(mask));
+    let one = builder.push(DType::U32, Expr::Cast(inside, DType::U32));
+    let largest = builder.push(DType::F32, Expr::Reduce(Monoid::Max, x));
+    let counted = builder.push(DType::U32, Expr::Reduce(Monoid::Sum, one));
+    let pooled = Shape::from([count, height.div_ceil(2), width.div_ceil(2)]);
+    builder.store(pooled.elements(), flatten(&at[..3], &pooled), largest, false);
+    builder.store(pooled.elements(), flatten(&at[..3], &pooled), counted, false);
+    check(&builder.kernel, &mut Numbers(11), 0.0);
+}
+
+#[test]
+fn cross_entropy_gathers_the_label() {
+    // loss[i] = log Σ_j exp x[i, j] − x[i, label[i]], for rows walked along and across.
+    for (rows, classes) in [(40, 10), (7, 600)] {
+        let mut builder = Builder::new(&[(rows, Role::Parallel), (classes, Role::Reduce)]);
+        let (i, j) = (Index::axis(0), Index::axis(1));
+        let label = builder.load(DType::U32, rows, i.clone());
+        let last = builder.push(DType::U32, Expr::Const(Scalar::u32(classes as u32 - 1)));
+        let label = builder.push(DType::U32, Expr::Binary(Binary::Min, label, last));
+        let x = builder.load(DType::F32, rows * classes, i.times(classes as i64).plus(&j));
+        let Expr::Load { arg, .. } = *builder.kernel.expr(x) else { panic!() };
+        let index = i.times(classes as i64).plus(&Index::value(label, classes));
+        let own = builder.push(DType::F32, Expr::Load { arg, index, mask: Vec::new() });
+        let power = builder.push(DType::F32, Expr::Unary(Unary::Exp, x));
+        let sum = builder.push(DType::F32, Expr::Reduce(Monoid::Sum, power));
+        let log = builder.push(DType::F32, Expr::Unary(Unary::Log, sum));
+        let loss = builder.push(DType::F32, Expr::Binary(Binary::Sub, log, own));
+        builder.store(rows, i, loss, false);
+        check(&builder.kernel, &mut Numbers(12), 1e-6);
+    }
+}
+
+#[test]
+fn dispatches_follow_one_another_in_shared_buffers() {
+    // y = −x from byte 0 to byte 256 of one buffer, then y = −y in place through one binding for both arguments.
+    let mut builder = Builder::new(&[(50, Role::Parallel)]);
+    let x = builder.load(DType::F32, 50, Index::axis(0));
+    let negative = builder.push(DType::F32, Expr::Unary(Unary::Neg, x));
+    builder.store(50, Index::axis(0), negative, false);
+    let mut plan = plan_of(&builder.kernel);
+    plan.buffers.truncate(1);
+    plan.buffers[0].bytes = 512;
+    let place = |offset| Place { buffer: 0, offset, bytes: 200 };
+    plan.dispatches[0].bindings = [0, 256].map(|offset| Binding { place: place(offset), writable: true }).to_vec();
+    plan.dispatches.push(plan.dispatches[0].clone());
+    plan.dispatches[1].bindings.remove(0);
+    plan.dispatches[1].arg_binding = vec![0, 0];
+    let buffer = Buffer::zeroed(512);
+    let values: Vec<f32> = (0..50).map(|at| at as f32).collect();
+    buffer.write(0, bytemuck::cast_slice(&values)).unwrap();
+    let run = |plan: &Plan| Executor::new(Arc::new(plan.clone())).run(std::slice::from_ref(&buffer));
+    run(&plan).unwrap();
+    let mut result = vec![0.0_f32; 50];
+    buffer.read(256, bytemuck::cast_slice_mut(&mut result)).unwrap();
+    assert_eq!(result, values);
+    plan.dispatches[1].bindings[0].place.bytes = 196;
+    assert_eq!(run(&plan), Err(RunError::Unbound { dispatch: 1, label: "test".into(), arg: 0 }));
 }
 
 #[test]

@@ -4,9 +4,8 @@
 //! 1. *Intervals*: the index' range over the whole space lies inside the tensor.
 //! 2. *Masks*: the index is written as `Σ cⱼ · maskⱼ + rest`, where `maskⱼ` is the tested index of a mask, known to lie
 //!    in `0..extentⱼ` where memory is touched; then intervals again. This proves convolution windows, pads and slices.
-//! 3. *Points*: every point if they are few; otherwise corners and a fixed sample, which is a test and no proof. It is
-//!    accepted because masks are made by a handful of access maps, whose mistakes show at corners, and because every
-//!    index that these maps make at present is proved by 1 or 2.
+//! 3. *Points*: every point if they are few and no values are involved; otherwise corners and a fixed sample, which is a
+//!    test and no proof. It is accepted because masks come from a handful of access maps, whose mistakes show at corners.
 
 use super::super::{Bound, Expr, ExprId, Kernel, Role};
 use super::{Invariant, Part, Problem, VerifyError, fail};
@@ -117,13 +116,11 @@ fn common_factor(whole: &Index, part: &Index) -> Option<i64> {
     part.terms.iter().all(|term| factor_of(term) == Some(factor)).then_some(factor)
 }
 
+/// What an access touches outside its tensor at a point, given the computed values.
+type Touched<'a> = &'a dyn Fn(&[usize], &dyn Fn(ExprId) -> i64) -> Option<i64>;
+
 /// Evaluates `touched` at points, with computed values at the ends of their ranges, until it finds something.
-fn search(
-    index: &Index,
-    mask: &[Bound],
-    extents: &[usize],
-    touched: &dyn Fn(&[usize], &dyn Fn(ExprId) -> i64) -> Option<i64>,
-) -> Option<i64> {
+fn search(index: &Index, mask: &[Bound], extents: &[usize], touched: Touched<'_>) -> Option<i64> {
     let mut bounds = index.stated_bounds();
     bounds.extend(mask.iter().flat_map(|bound| bound.index.stated_bounds()));
     // Axes that nothing depends on stay at 0.

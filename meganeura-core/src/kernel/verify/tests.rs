@@ -303,3 +303,19 @@ fn k4_folds_and_sums_need_their_kind_of_kernel() {
     kernel.exprs[1] = Expr::Acc;
     assert_eq!(broken(&kernel), (Invariant::K4, expr(1), Problem::Misplaced));
 }
+
+#[test]
+fn k4_what_is_stored_once_a_row_does_not_vary_along_it() {
+    // The sum of each row, stored once; then an element in its place, and a place that varies.
+    let mut kernel = map();
+    kernel.axes[1].role = Role::Reduce;
+    kernel.exprs[1] = Expr::Reduce(Monoid::Sum, ExprId(0));
+    kernel.stores[0].index = Index::axis(0);
+    assert_eq!(verify(&kernel), Ok(()));
+    let varies = (Invariant::K4, Part::Store(0), Problem::Varies { axis: 1, role: Role::Reduce });
+    kernel.stores[0].value = ExprId(0);
+    assert_eq!(broken(&kernel), varies);
+    kernel.stores[0].value = ExprId(1);
+    kernel.stores[0].index = Index::axis(0).plus(&Index::axis(1));
+    assert_eq!(broken(&kernel), varies);
+}
