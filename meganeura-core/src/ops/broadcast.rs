@@ -27,6 +27,9 @@ impl Operation for Broadcast {
     fn name(&self) -> &'static str {
         "broadcast"
     }
+    fn parse(name: &str, _: &str, result: &TensorType) -> Option<Self> {
+        (name == "broadcast").then(|| Broadcast { shape: result.shape.clone() })
+    }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
         let fits = operands[0].shape.broadcast(&self.shape).as_ref() == Some(&self.shape);

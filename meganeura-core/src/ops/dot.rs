@@ -3,7 +3,7 @@
 use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::oracle::for_each_point;
@@ -114,7 +114,11 @@ impl Operation for Dot {
         "dot"
     }
     fn attributes(&self) -> String {
-        format!("batch={:?}x{:?} contract={:?}x{:?}", self.batch[0], self.batch[1], self.contract[0], self.contract[1])
+        format!("batch={:?}, contract={:?}", self.batch, self.contract)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let dims = |key| text::two_lists(text::field(attributes, key)?).filter(|_| name == "dot");
+        Some(Dot { batch: dims("batch")?, contract: dims("contract")?, result: result.dtype })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 2)?;
@@ -158,11 +162,12 @@ impl Operation for Dot {
             let of = |dims: &[usize]| dims.iter().map(|&dim| own[dim]).collect::<Vec<usize>>();
             [of(&self.batch[side]), of(&self.free(side, rank)), of(&self.contract[side])]
         });
-        let offset = |coords: &[usize], strides: &[usize]| coords.iter().zip(strides).map(|(c, s)| c * s).sum::<usize>();
+        let offset =
+            |coords: &[usize], strides: &[usize]| coords.iter().zip(strides).map(|(c, s)| c * s).sum::<usize>();
         Array::from_fn(result, |coords| {
             let (b, m, n) = (&coords[..rows_at], &coords[rows_at..cols_at], &coords[cols_at..]);
-            let [lhs, rhs] = [(0, m), (1, n)]
-                .map(|(side, free)| offset(b, &strides[side][0]) + offset(free, &strides[side][1]));
+            let [lhs, rhs] =
+                [(0, m), (1, n)].map(|(side, free)| offset(b, &strides[side][0]) + offset(free, &strides[side][1]));
             let mut sum = 0.0;
             for_each_point(&depth, |k| {
                 let [x, y] = [lhs + offset(k, &strides[0][2]), rhs + offset(k, &strides[1][2])];

@@ -2,7 +2,7 @@
 
 use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{Bound, Expr, ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::scalar::Scalar;
@@ -24,7 +24,12 @@ impl Operation for Pad {
         "pad"
     }
     fn attributes(&self) -> String {
-        format!("{:?}, {:?}, {}", self.before, self.after, self.fill)
+        format!("before={:?}, after={:?}, fill={}", self.before, self.after, self.fill)
+    }
+    fn parse(name: &str, attributes: &str, _: &TensorType) -> Option<Self> {
+        let widths = |key| text::list(text::field(attributes, key)?).filter(|_| name == "pad");
+        let fill = text::scalar(text::field(attributes, "fill")?)?;
+        Some(Pad { before: widths("before")?, after: widths("after")?, fill })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;

@@ -2,7 +2,7 @@
 
 use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::shape::TensorType;
@@ -28,7 +28,11 @@ impl Operation for Permute {
         "permute"
     }
     fn attributes(&self) -> String {
-        format!("{:?}", self.order)
+        format!("order={:?}", self.order)
+    }
+    fn parse(name: &str, attributes: &str, _: &TensorType) -> Option<Self> {
+        let order = text::list(text::field(attributes, "order")?).filter(|_| name == "permute")?;
+        Some(Permute { order })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;

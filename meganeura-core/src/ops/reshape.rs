@@ -18,6 +18,9 @@ impl Operation for Reshape {
     fn name(&self) -> &'static str {
         "reshape"
     }
+    fn parse(name: &str, _: &str, result: &TensorType) -> Option<Self> {
+        (name == "reshape").then(|| Reshape { shape: result.shape.clone() })
+    }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
         let from = operands[0].elements();

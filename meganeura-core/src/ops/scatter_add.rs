@@ -3,7 +3,7 @@
 use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{Expr, ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::oracle::{for_each_point, linear};
@@ -27,6 +27,10 @@ impl Operation for ScatterAdd {
     }
     fn attributes(&self) -> String {
         format!("axis={}", self.axis)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let axis: usize = text::number(attributes, "axis").filter(|_| name == "scatter_add")?;
+        Some(ScatterAdd { axis, extent: *result.shape.get(axis)? })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 2)?;

@@ -2,7 +2,7 @@
 
 use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::shape::TensorType;
@@ -21,7 +21,11 @@ impl Operation for Slice {
         "slice"
     }
     fn attributes(&self) -> String {
-        format!("{:?}", self.starts)
+        format!("starts={:?}", self.starts)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let starts = text::list(text::field(attributes, "starts")?).filter(|_| name == "slice")?;
+        Some(Slice { starts, extents: result.shape.to_vec() })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;

@@ -53,7 +53,9 @@ impl Variant {
     /// The operand of type `ty` from what was declared.
     pub fn restored<'g>(self, declared: Value<'g>, ty: &TensorType) -> Value<'g> {
         match self {
-            Variant::Permuted if ty.shape.rank() > 1 => declared.permute((0..ty.shape.rank()).rev().collect::<Vec<_>>()),
+            Variant::Permuted if ty.shape.rank() > 1 => {
+                declared.permute((0..ty.shape.rank()).rev().collect::<Vec<_>>())
+            }
             _ => declared.broadcast(&ty.shape),
         }
     }

@@ -113,7 +113,8 @@ impl Check<'_> {
         let mut direction: Vec<f64> = self.gradient.data.iter().map(|_| draws.unit() - 0.5).collect();
         let norm = norm(&direction).max(f64::MIN_POSITIVE);
         direction.iter_mut().for_each(|x| *x /= norm);
-        let move_along = |data: &mut [f64], step: f64| data.iter_mut().zip(&direction).for_each(|(x, d)| *x += step * d);
+        let move_along =
+            |data: &mut [f64], step: f64| data.iter_mut().zip(&direction).for_each(|(x, d)| *x += step * d);
         let difference = self.difference(&mut { move_along })?;
         let slope = direction.iter().zip(&self.gradient.data).map(|(d, g)| d * g).sum();
         self.compare("a random direction".to_string(), slope, difference)

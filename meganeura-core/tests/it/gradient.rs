@@ -36,7 +36,6 @@ fn derivatives_of_every_op_match_differences() {
     assert!(checked > 350, "only {checked} cases have derivatives");
 }
 
-
 /// A function of operands, as [`gradcheck`] takes it.
 type Function<'a> = dyn for<'g> Fn(&'g Builder, &[Value<'g>]) -> Value<'g> + 'a;
 
