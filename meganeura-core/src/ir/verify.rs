@@ -104,7 +104,7 @@ fn verify_boundary(graph: &Graph) -> Result<(), GraphError> {
             return Err(boundary("update", &state.name, "a second update".into(), "at most one".into()));
         }
     }
-    for state in graph.states.iter().filter(|state| state.init.dtype() != state.ty.dtype) {
+    if let Some(state) = graph.states.iter().find(|state| state.init.dtype() != state.ty.dtype) {
         return Err(boundary("state", &state.name, state.init.to_string(), format!("an initial {}", state.ty.dtype)));
     }
     for node in &graph.nodes {

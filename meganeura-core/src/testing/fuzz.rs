@@ -71,7 +71,7 @@ impl<'g> Growth<'g> {
 
     /// Adds to the pool; what is too wild is squashed first.
     pub fn add(&mut self, value: Value<'g>, bound: f64, exact: bool) {
-        let wild = value.dtype().is_float() && !(bound <= TAME);
+        let wild = value.dtype().is_float() && (bound > TAME || bound.is_nan());
         let item = match wild {
             true => Item { value: value.tanh(), bound: 1.0, exact: false },
             false => Item { value, bound, exact },
