@@ -56,8 +56,8 @@ impl<'g> Growth<'g> {
             Sqrt => (x.value.abs() + 0.25, x.bound + 1.0),
             Sign | Floor | Ceil | Round if !x.exact => (x.value.stop_gradient().tanh() * 0.25 + 0.5, 1.0),
             Floor | Ceil | Round => (x.value, x.bound + 1.0),
-            Neg | Abs => (x.value, x.bound),
-            Sin | Cos | Tanh | Erf | Sigmoid | Sign | IsNan | Not => (x.value, 1.0),
+            Sin | Cos | Tanh | Erf | Sigmoid | Sign | IsNan => (x.value, 1.0),
+            _ => (x.value, x.bound),
         };
         // Half-way to an integer is nowhere near a jump of these but `round`.
         let function = if function == Round && !x.exact { Floor } else { function };
