@@ -217,6 +217,9 @@ impl Operation for Dot {
             (dot(none, [&[1], &[0]]), &[1, 257], &[257, 66]),
             (dot(none, [&[1], &[0]]), &[130, 31], &[31]),
             (dot(none, none), &[5], &[3]),
+            (dot([&[0], &[0]], none), &[5], &[5]),
+            (dot([&[0], &[1]], none), &[5, 2], &[3, 5]),
+            (dot([&[1], &[0]], [&[0], &[1]]), &[7, 5], &[5, 7]),
         ];
         let sample = |(dot, a, b): (Dot, &[usize], &[usize])| {
             Sample::new(Op::Dot(dot), [SampleOperand::float(a), SampleOperand::float(b)])

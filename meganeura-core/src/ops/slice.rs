@@ -1,6 +1,7 @@
 //! Blocks.
 
-use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
@@ -76,6 +77,15 @@ impl Operation for Slice {
             let slice = Slice { starts: starts.to_vec(), extents: extents.to_vec() };
             Sample::new(Op::Slice(slice), [SampleOperand::float(shape)])
         };
-        cases.iter().map(sample).collect()
+        let mut samples: Vec<Sample> = cases.iter().map(sample).collect();
+        // Moved as whole words: other types too.
+        for dtype in [DType::U32, DType::Bool] {
+            let fill = if dtype == DType::Bool { Fill::Bool } else { Fill::Bits };
+            samples.push(Sample::new(
+                Op::Slice(Slice { starts: vec![1, 2], extents: vec![3, 5] }),
+                [SampleOperand::of(dtype, [5, 7], fill)],
+            ));
+        }
+        samples
     }
 }

@@ -3,7 +3,7 @@
 use meganeura_core::ir::verify;
 use meganeura_core::ops::Op;
 use meganeura_core::oracle::run;
-use meganeura_core::testing::random_graph;
+use meganeura_core::testing::{cases_of_states, random_graph};
 use std::collections::HashSet;
 
 #[test]
@@ -37,4 +37,18 @@ fn equal_seeds_give_equal_graphs() {
         assert_eq!((a.graph, a.inputs, a.states), (b.graph, b.inputs, b.states));
     }
     assert_ne!(random_graph(1).graph, random_graph(1 << 32).graph);
+}
+
+#[test]
+fn states_are_written_after_every_read_of_the_old_value() {
+    for case in cases_of_states() {
+        let result = run(&case.graph, &case.inputs, &case.states).unwrap();
+        assert_eq!(result.states.len(), case.graph.updates().len(), "{}", case.name);
+        if case.name.ends_with("an exchange") {
+            assert_eq!((&result.states["s"], &result.states["t"]), (&case.states["t"], &case.states["s"]));
+        }
+        if let Some(old) = result.outputs.get("old") {
+            assert_eq!(old, &case.states["s"]);
+        }
+    }
 }
