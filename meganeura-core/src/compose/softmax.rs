@@ -7,23 +7,25 @@ impl<'g> Value<'g> {
     /// `e^(xᵢ − max) / Σⱼ e^(xⱼ − max)` along `axis`.
     #[track_caller]
     pub fn softmax(self, axis: usize) -> Value<'g> {
-        let exponentials = (self - self.max_kept(axis)).exp();
-        exponentials / exponentials.sum([axis]).kept(self, axis)
+        let x = self.floating("softmax");
+        let exponentials = (x - x.max_kept(axis)).exp();
+        exponentials / exponentials.sum([axis]).kept(x, axis)
     }
 
     /// `xᵢ − ln Σⱼ e^(xⱼ)` along `axis`, without overflow.
     #[track_caller]
     pub fn log_softmax(self, axis: usize) -> Value<'g> {
-        self - self.logsumexp(axis).kept(self, axis)
+        let x = self.floating("log_softmax");
+        x - x.logsumexp(axis).kept(x, axis)
     }
 
     /// `ln Σⱼ e^(xⱼ)` along `axis`, which disappears; without overflow.
     #[track_caller]
     pub fn logsumexp(self, axis: usize) -> Value<'g> {
-        let largest = self.max_kept(axis);
-        let shape = self.shape();
-        let outer = shape.without(&[axis.min(shape.rank().saturating_sub(1))]);
-        (self - largest).exp().sum([axis]).log() + largest.reshape(outer)
+        let x = self.floating("logsumexp");
+        let largest = x.max_kept(axis);
+        let outer = x.shape().without(&[axis]);
+        (x - largest).exp().sum([axis]).log() + largest.reshape(outer)
     }
 
     /// The largest element along `axis`, which keeps extent 1. A shift that cancels, so no gradient flows through it.

@@ -8,9 +8,10 @@ impl<'g> Value<'g> {
     #[track_caller]
     pub fn mean(self, axes: impl Into<Vec<usize>>) -> Value<'g> {
         let axes: Vec<usize> = axes.into();
-        let shape = self.shape();
+        let x = self.floating("mean");
+        let shape = x.shape();
         let count: usize = axes.iter().filter_map(|&axis| shape.get(axis)).product();
-        let sum = self.sum(axes);
+        let sum = x.sum(axes);
         // Of nothing: 0 · ∞.
         sum * sum.like(1.0 / count as f64)
     }
@@ -31,9 +32,10 @@ impl<'g> Value<'g> {
     #[track_caller]
     pub fn variance(self, axes: impl Into<Vec<usize>>) -> Value<'g> {
         let axes: Vec<usize> = axes.into();
-        let shape = self.shape();
+        let x = self.floating("variance");
+        let shape = x.shape();
         let kept: Shape = (0..shape.rank()).map(|dim| if axes.contains(&dim) { 1 } else { shape[dim] }).collect();
-        let centred = self - self.mean(axes.clone()).reshape(kept);
+        let centred = x - x.mean(axes.clone()).reshape(kept);
         (centred * centred).mean(axes)
     }
 }

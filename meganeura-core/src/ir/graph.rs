@@ -39,6 +39,25 @@ pub enum Phase {
     Update,
 }
 
+impl Phase {
+    /// Every phase.
+    pub const ALL: [Phase; 3] = [Phase::Forward, Phase::Backward, Phase::Update];
+
+    /// The name in text forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Forward => "forward",
+            Phase::Backward => "backward",
+            Phase::Update => "update",
+        }
+    }
+
+    /// The phase of that name, if there is one.
+    pub fn from_name(name: &str) -> Option<Phase> {
+        Phase::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+}
+
 /// Where a node comes from, for people and profiles; has no part in what is computed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Origin {

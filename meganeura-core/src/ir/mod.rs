@@ -8,7 +8,9 @@ mod builder;
 mod dot;
 mod error;
 mod graph;
+mod parse;
 mod print;
+pub(crate) mod text;
 mod value;
 mod verify;
 
@@ -16,5 +18,6 @@ pub use builder::{Builder, StateSpec};
 pub use dot::dot;
 pub use error::{BuildError, BuildErrors, Violation};
 pub use graph::{Graph, Node, NodeId, Origin, Output, Phase, StateDecl, StateId, Update};
+pub use parse::ParseError;
 pub use value::Value;
 pub use verify::{GraphError, verify, verify_same_boundary};

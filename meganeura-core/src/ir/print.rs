@@ -1,6 +1,7 @@
-//! The text form of a graph, one node a line.
+//! The text form of a graph, one node a line. Nothing is lost: [`Graph::from_str`](std::str::FromStr) reads it back.
 
-use super::graph::{Graph, NodeId};
+use super::graph::{Graph, NodeId, Phase};
+use super::text::quote;
 use crate::ops::Operation;
 use std::fmt;
 
@@ -13,7 +14,8 @@ impl fmt::Display for NodeId {
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, state) in self.states.iter().enumerate() {
-            writeln!(f, "state @{at} {} : {} in {} = {}", state.name, state.ty, state.group, state.init)?;
+            let (name, group) = (quote(&state.name), quote(&state.group));
+            writeln!(f, "state @{at} {name} : {} in {group} = {}", state.ty, state.init)?;
         }
         for id in self.ids() {
             let node = self.node(id);
@@ -25,11 +27,11 @@ impl fmt::Display for Graph {
             let operands: Vec<String> = node.operands.iter().map(ToString::to_string).collect();
             write!(f, "({}) : {}", operands.join(", "), node.ty)?;
             match (&*node.origin.scope, node.origin.phase) {
-                ("", super::Phase::Forward) => writeln!(f)?,
-                (scope, phase) => writeln!(f, "  // {scope} {}", format!("{phase:?}").to_lowercase())?,
+                ("", Phase::Forward) => writeln!(f)?,
+                (scope, phase) => writeln!(f, " in {} {}", quote(scope), phase.name())?,
             }
         }
         self.updates.iter().try_for_each(|update| writeln!(f, "update @{} = {}", update.state.0, update.value))?;
-        self.outputs.iter().try_for_each(|output| writeln!(f, "output {} = {}", output.name, output.value))
+        self.outputs.iter().try_for_each(|output| writeln!(f, "output {} = {}", quote(&output.name), output.value))
     }
 }

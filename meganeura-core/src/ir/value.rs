@@ -59,6 +59,15 @@ impl<'g> Value<'g> {
         self.id == POISON
     }
 
+    /// This value, or a poisoned one if its elements are not floats, which `op` (built of several primitive ops) needs.
+    #[track_caller]
+    pub(crate) fn floating(self, op: &'static str) -> Value<'g> {
+        match self.dtype() {
+            dtype if dtype.is_float() => self,
+            dtype => self.builder.refuse(op, &[self], Violation::new("the elements are floats", dtype.to_string())),
+        }
+    }
+
     /// A function of each element.
     #[track_caller]
     pub fn unary(self, function: Unary) -> Value<'g> {

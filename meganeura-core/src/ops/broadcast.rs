@@ -1,6 +1,7 @@
 //! Repetition along dimensions.
 
-use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation};
 use crate::kernel::{ExprId, Mismatch, PointContext};
@@ -26,6 +27,9 @@ impl Broadcast {
 impl Operation for Broadcast {
     fn name(&self) -> &'static str {
         "broadcast"
+    }
+    fn parse(name: &str, _: &str, result: &TensorType) -> Option<Self> {
+        (name == "broadcast").then(|| Broadcast { shape: result.shape.clone() })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
@@ -85,9 +89,18 @@ impl Operation for Broadcast {
             (&[2, 1, 17], &[4, 2, 3, 17]),
             (&[1, 13], &[1, 1, 13]),
         ];
-        cases
+        let mut samples: Vec<Sample> = cases
             .iter()
             .map(|&(from, to)| Sample::new(Op::Broadcast(Broadcast { shape: to.into() }), [SampleOperand::float(from)]))
-            .collect()
+            .collect();
+        // Moved as whole words: other types too.
+        for dtype in [DType::U32, DType::Bool] {
+            let fill = if dtype == DType::Bool { Fill::Bool } else { Fill::Bits };
+            samples.push(Sample::new(
+                Op::Broadcast(Broadcast { shape: [3, 5, 7].into() }),
+                [SampleOperand::of(dtype, [5, 1], fill)],
+            ));
+        }
+        samples
     }
 }

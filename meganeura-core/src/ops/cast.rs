@@ -21,8 +21,8 @@ impl Operation for Cast {
     fn name(&self) -> &'static str {
         "cast"
     }
-    fn attributes(&self) -> String {
-        self.0.to_string()
+    fn parse(name: &str, _: &str, result: &TensorType) -> Option<Self> {
+        (name == "cast").then_some(Cast(result.dtype))
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
@@ -73,8 +73,8 @@ impl Operation for Bitcast {
     fn name(&self) -> &'static str {
         "bitcast"
     }
-    fn attributes(&self) -> String {
-        self.0.to_string()
+    fn parse(name: &str, _: &str, result: &TensorType) -> Option<Self> {
+        (name == "bitcast").then_some(Bitcast(result.dtype))
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;

@@ -21,6 +21,9 @@ impl Operation for CompareOp {
     fn name(&self) -> &'static str {
         self.0.name()
     }
+    fn parse(name: &str, _: &str, _: &TensorType) -> Option<Self> {
+        Compare::from_name(name).map(CompareOp)
+    }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         let ty = same_types(operands, 2)?;
         Violation::unless(self.0.takes(ty.dtype), "the relation takes the operands' element type", || {
@@ -68,6 +71,9 @@ impl Operation for CompareOp {
 impl Operation for Select {
     fn name(&self) -> &'static str {
         "select"
+    }
+    fn parse(name: &str, _: &str, _: &TensorType) -> Option<Self> {
+        (name == "select").then_some(Select)
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 3)?;

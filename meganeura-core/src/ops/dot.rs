@@ -3,7 +3,7 @@
 use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::oracle::for_each_point;
@@ -114,7 +114,11 @@ impl Operation for Dot {
         "dot"
     }
     fn attributes(&self) -> String {
-        format!("batch={:?}x{:?} contract={:?}x{:?}", self.batch[0], self.batch[1], self.contract[0], self.contract[1])
+        format!("batch={:?}, contract={:?}", self.batch, self.contract)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let dims = |key| text::two_lists(text::field(attributes, key)?).filter(|_| name == "dot");
+        Some(Dot { batch: dims("batch")?, contract: dims("contract")?, result: result.dtype })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 2)?;
@@ -213,6 +217,9 @@ impl Operation for Dot {
             (dot(none, [&[1], &[0]]), &[1, 257], &[257, 66]),
             (dot(none, [&[1], &[0]]), &[130, 31], &[31]),
             (dot(none, none), &[5], &[3]),
+            (dot([&[0], &[0]], none), &[5], &[5]),
+            (dot([&[0], &[1]], none), &[5, 2], &[3, 5]),
+            (dot([&[1], &[0]], [&[0], &[1]]), &[7, 5], &[5, 7]),
         ];
         let sample = |(dot, a, b): (Dot, &[usize], &[usize])| {
             Sample::new(Op::Dot(dot), [SampleOperand::float(a), SampleOperand::float(b)])

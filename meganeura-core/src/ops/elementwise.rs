@@ -21,6 +21,9 @@ impl Operation for UnaryOp {
     fn name(&self) -> &'static str {
         self.0.name()
     }
+    fn parse(name: &str, _: &str, _: &TensorType) -> Option<Self> {
+        Unary::from_name(name).map(UnaryOp)
+    }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
         Violation::unless(self.0.takes(operands[0].dtype), "the function takes the operand's element type", || {
@@ -111,6 +114,9 @@ fn unary_fill(function: Unary, dtype: DType) -> Fill {
 impl Operation for BinaryOp {
     fn name(&self) -> &'static str {
         self.0.name()
+    }
+    fn parse(name: &str, _: &str, _: &TensorType) -> Option<Self> {
+        Binary::from_name(name).map(BinaryOp)
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         let ty = same_types(operands, 2)?;

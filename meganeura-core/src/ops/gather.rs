@@ -3,7 +3,7 @@
 use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{Bound, Expr, ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::scalar::Scalar;
@@ -30,6 +30,10 @@ impl Operation for Gather {
     }
     fn attributes(&self) -> String {
         format!("axis={}", self.axis)
+    }
+    fn parse(name: &str, attributes: &str, _: &TensorType) -> Option<Self> {
+        let axis = text::number(attributes, "axis").filter(|_| name == "gather")?;
+        Some(Gather { axis })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 2)?;

@@ -3,7 +3,7 @@
 use super::{Lowering, Op, Operation, Sample, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::Violation;
+use crate::ir::{Violation, text};
 use crate::kernel::{Expr, ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::shape::{Shape, TensorType};
@@ -23,6 +23,10 @@ impl Operation for Iota {
     }
     fn attributes(&self) -> String {
         format!("axis={}", self.axis)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let axis = text::number(attributes, "axis").filter(|_| name == "iota")?;
+        Some(Iota { shape: result.shape.clone(), axis })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 0)?;

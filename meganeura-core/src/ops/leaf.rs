@@ -2,7 +2,7 @@
 
 use super::{Lowering, Operation, Sample, operand_count};
 use crate::index::Index;
-use crate::ir::{StateId, Violation};
+use crate::ir::{StateId, Violation, text};
 use crate::kernel::{Expr, ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::scalar::Scalar;
@@ -41,7 +41,11 @@ impl Operation for Input {
         "input"
     }
     fn attributes(&self) -> String {
-        self.name.to_string()
+        text::quote(&self.name)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let label = text::unquote(attributes).filter(|_| name == "input")?;
+        Some(Input { name: label.into(), ty: result.clone() })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 0).map(|()| self.ty.clone())
@@ -65,6 +69,10 @@ impl Operation for State {
     fn attributes(&self) -> String {
         format!("@{}", self.id.0)
     }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let id = attributes.strip_prefix('@').filter(|_| name == "state")?.parse().ok()?;
+        Some(State { id: StateId(id), ty: result.clone() })
+    }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 0).map(|()| self.ty.clone())
     }
@@ -86,6 +94,10 @@ impl Operation for Constant {
     }
     fn attributes(&self) -> String {
         self.value.to_string()
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let value = text::scalar(attributes).filter(|_| name == "constant")?;
+        Some(Constant { value, shape: result.shape.clone() })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 0).map(|()| TensorType::new(self.value.dtype(), &self.shape))

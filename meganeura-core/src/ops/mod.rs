@@ -58,6 +58,11 @@ pub trait Operation {
         String::new()
     }
 
+    /// The op that has this name, these [`attributes`](Operation::attributes) and this result type, if it is of this kind.
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self>
+    where
+        Self: Sized;
+
     /// The result's type: the only place where it is computed.
     ///
     /// # Errors
@@ -166,6 +171,9 @@ macro_rules! ops {
         impl Operation for Op {
             fn name(&self) -> &'static str { match self { $(Op::$variant(op) => op.name(),)* } }
             fn attributes(&self) -> String { match self { $(Op::$variant(op) => op.attributes(),)* } }
+            fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Op> {
+                None$(.or_else(|| <$attributes>::parse(name, attributes, result).map(Op::$variant)))*
+            }
             fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
                 match self { $(Op::$variant(op) => op.infer(operands),)* }
             }

@@ -1,8 +1,9 @@
 //! Borders.
 
-use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{Bound, Expr, ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::scalar::Scalar;
@@ -24,7 +25,12 @@ impl Operation for Pad {
         "pad"
     }
     fn attributes(&self) -> String {
-        format!("{:?}, {:?}, {}", self.before, self.after, self.fill)
+        format!("before={:?}, after={:?}, fill={}", self.before, self.after, self.fill)
+    }
+    fn parse(name: &str, attributes: &str, _: &TensorType) -> Option<Self> {
+        let widths = |key| text::list(text::field(attributes, key)?).filter(|_| name == "pad");
+        let fill = text::scalar(text::field(attributes, "fill")?)?;
+        Some(Pad { before: widths("before")?, after: widths("after")?, fill })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
@@ -84,10 +90,19 @@ impl Operation for Pad {
             (&[7, 1], &[0, 0], &[0, 0], 0.0),
         ];
         let sample = |&(shape, before, after, fill): &(&[usize], &[usize], &[usize], f64)| {
-            let fill = Scalar::new(crate::dtype::DType::F32, fill);
+            let fill = Scalar::new(DType::F32, fill);
             let pad = Pad { before: before.to_vec(), after: after.to_vec(), fill };
             Sample::new(Op::Pad(pad), [SampleOperand::float(shape)])
         };
-        cases.iter().map(sample).collect()
+        let mut samples: Vec<Sample> = cases.iter().map(sample).collect();
+        // Moved as whole words: other types too.
+        for dtype in [DType::U32, DType::Bool] {
+            let fill = if dtype == DType::Bool { Fill::Bool } else { Fill::Bits };
+            samples.push(Sample::new(
+                Op::Pad(Pad { before: vec![1, 0], after: vec![0, 2], fill: Scalar::one(dtype) }),
+                [SampleOperand::of(dtype, [5, 7], fill)],
+            ));
+        }
+        samples
     }
 }

@@ -1,8 +1,9 @@
 //! Dimensions in another order.
 
-use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::shape::TensorType;
@@ -28,7 +29,11 @@ impl Operation for Permute {
         "permute"
     }
     fn attributes(&self) -> String {
-        format!("{:?}", self.order)
+        format!("order={:?}", self.order)
+    }
+    fn parse(name: &str, attributes: &str, _: &TensorType) -> Option<Self> {
+        let order = text::list(text::field(attributes, "order")?).filter(|_| name == "permute")?;
+        Some(Permute { order })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
@@ -79,6 +84,15 @@ impl Operation for Permute {
         let sample = |&(shape, order): &(&[usize], &[usize])| {
             Sample::new(Op::Permute(Permute { order: order.to_vec() }), [SampleOperand::float(shape)])
         };
-        cases.iter().map(sample).collect()
+        let mut samples: Vec<Sample> = cases.iter().map(sample).collect();
+        // Moved as whole words: other types too.
+        for dtype in [DType::U32, DType::Bool] {
+            let fill = if dtype == DType::Bool { Fill::Bool } else { Fill::Bits };
+            samples.push(Sample::new(
+                Op::Permute(Permute { order: vec![1, 0] }),
+                [SampleOperand::of(dtype, [5, 7], fill)],
+            ));
+        }
+        samples
     }
 }

@@ -3,7 +3,7 @@
 use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, operand_count};
 use crate::dtype::DType;
 use crate::index::{Index, flatten};
-use crate::ir::Violation;
+use crate::ir::{Violation, text};
 use crate::kernel::{Expr, ExprId, Mismatch, PointContext, threefry};
 use crate::oracle::Array;
 use crate::oracle::linear;
@@ -26,6 +26,10 @@ impl Operation for Random {
     }
     fn attributes(&self) -> String {
         format!("stream={}", self.stream)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let stream = text::number(attributes, "stream").filter(|_| name == "random")?;
+        Some(Random { shape: result.shape.clone(), stream })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;

@@ -3,7 +3,7 @@
 use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::oracle::for_each_point;
@@ -39,7 +39,11 @@ impl Operation for Reduce {
         "reduce"
     }
     fn attributes(&self) -> String {
-        format!("{} {:?}", self.monoid, self.axes)
+        format!("monoid={}, axes={:?}", self.monoid, self.axes)
+    }
+    fn parse(name: &str, attributes: &str, _: &TensorType) -> Option<Self> {
+        let monoid = Monoid::from_name(text::field(attributes, "monoid")?).filter(|_| name == "reduce")?;
+        Some(Reduce { monoid, axes: text::list(text::field(attributes, "axes")?)? })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;

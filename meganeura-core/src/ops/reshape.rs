@@ -1,6 +1,7 @@
 //! The same elements under another shape.
 
-use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use crate::dtype::DType;
 use crate::index::{Index, flatten, unflatten};
 use crate::ir::{Value, Violation};
 use crate::kernel::{ExprId, Mismatch, PointContext};
@@ -17,6 +18,9 @@ pub struct Reshape {
 impl Operation for Reshape {
     fn name(&self) -> &'static str {
         "reshape"
+    }
+    fn parse(name: &str, _: &str, result: &TensorType) -> Option<Self> {
+        (name == "reshape").then(|| Reshape { shape: result.shape.clone() })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
@@ -59,9 +63,18 @@ impl Operation for Reshape {
             (&[4, 6, 17], &[24, 17]),
             (&[101], &[101, 1]),
         ];
-        shapes
+        let mut samples: Vec<Sample> = shapes
             .iter()
             .map(|&(from, to)| Sample::new(Op::Reshape(Reshape { shape: to.into() }), [SampleOperand::float(from)]))
-            .collect()
+            .collect();
+        // Moved as whole words: other types too.
+        for dtype in [DType::U32, DType::Bool] {
+            let fill = if dtype == DType::Bool { Fill::Bool } else { Fill::Bits };
+            samples.push(Sample::new(
+                Op::Reshape(Reshape { shape: [7, 5].into() }),
+                [SampleOperand::of(dtype, [5, 7], fill)],
+            ));
+        }
+        samples
     }
 }

@@ -1,9 +1,9 @@
 //! Sums by index.
 
-use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{Expr, ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::oracle::{for_each_point, linear};
@@ -27,6 +27,10 @@ impl Operation for ScatterAdd {
     }
     fn attributes(&self) -> String {
         format!("axis={}", self.axis)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let axis: usize = text::number(attributes, "axis").filter(|_| name == "scatter_add")?;
+        Some(ScatterAdd { axis, extent: *result.shape.get(axis)? })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 2)?;
@@ -84,19 +88,26 @@ impl Operation for ScatterAdd {
         Ok(cx.push(Expr::Select(hit, element, zero)))
     }
     fn samples() -> Vec<Sample> {
-        let cases: [(&[usize], &[usize], usize, usize); 6] = [
+        let cases: [(&[usize], &[usize], usize, usize); 8] = [
             (&[1], &[1], 0, 1),
             (&[3, 5], &[3], 0, 7),
             (&[2, 3, 65], &[2, 3], 0, 33),
             (&[4, 17], &[17], 1, 13),
             (&[2, 4, 3], &[4], 1, 5),
             (&[101], &[101], 0, 7),
+            (&[1, 3], &[1], 0, 17),
+            (&[5], &[], 1, 3),
         ];
         let sample = |&(shape, indices, axis, extent): &(&[usize], &[usize], usize, usize)| {
             // Some indices are out of range.
             let operands = [SampleOperand::float(shape), SampleOperand::index(indices, extent + 1)];
             Sample::new(Op::ScatterAdd(ScatterAdd { axis, extent }), operands)
         };
-        cases.iter().map(sample).collect()
+        let mut samples: Vec<Sample> = cases.iter().map(sample).collect();
+        for dtype in [DType::U32, DType::I32] {
+            let operands = [SampleOperand::of(dtype, [5, 3], Fill::Bits), SampleOperand::index([5], 4)];
+            samples.push(Sample::new(Op::ScatterAdd(ScatterAdd { axis: 0, extent: 3 }), operands));
+        }
+        samples
     }
 }

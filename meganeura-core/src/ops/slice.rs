@@ -1,8 +1,9 @@
 //! Blocks.
 
-use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use crate::dtype::DType;
 use crate::index::Index;
-use crate::ir::{Value, Violation};
+use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::shape::TensorType;
@@ -21,7 +22,11 @@ impl Operation for Slice {
         "slice"
     }
     fn attributes(&self) -> String {
-        format!("{:?}", self.starts)
+        format!("starts={:?}", self.starts)
+    }
+    fn parse(name: &str, attributes: &str, result: &TensorType) -> Option<Self> {
+        let starts = text::list(text::field(attributes, "starts")?).filter(|_| name == "slice")?;
+        Some(Slice { starts, extents: result.shape.to_vec() })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
@@ -72,6 +77,15 @@ impl Operation for Slice {
             let slice = Slice { starts: starts.to_vec(), extents: extents.to_vec() };
             Sample::new(Op::Slice(slice), [SampleOperand::float(shape)])
         };
-        cases.iter().map(sample).collect()
+        let mut samples: Vec<Sample> = cases.iter().map(sample).collect();
+        // Moved as whole words: other types too.
+        for dtype in [DType::U32, DType::Bool] {
+            let fill = if dtype == DType::Bool { Fill::Bool } else { Fill::Bits };
+            samples.push(Sample::new(
+                Op::Slice(Slice { starts: vec![1, 2], extents: vec![3, 5] }),
+                [SampleOperand::of(dtype, [5, 7], fill)],
+            ));
+        }
+        samples
     }
 }

@@ -15,6 +15,9 @@ impl Operation for StopGradient {
     fn name(&self) -> &'static str {
         "stop_gradient"
     }
+    fn parse(name: &str, _: &str, _: &TensorType) -> Option<Self> {
+        (name == "stop_gradient").then_some(StopGradient)
+    }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
         Ok(operands[0].clone())

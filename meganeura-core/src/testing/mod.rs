@@ -9,10 +9,12 @@ mod coverage;
 mod draws;
 mod fuzz;
 mod gradcheck;
+mod states;
 mod step;
 
 pub use case::{Case, Variant, cases_of_op_table, cases_of_sample};
 pub use coverage::{Lack, lacks};
 pub use draws::Draws;
-//pub use fuzz::random_graph;
+pub use fuzz::random_graph;
 pub use gradcheck::{GradientError, gradcheck};
+pub use states::cases_of_states;

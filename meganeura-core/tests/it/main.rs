@@ -1,5 +1,8 @@
 //! Tests over the op table, the builder, the text form and random graphs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod builder;
+mod fuzz;
 mod gradient;
 mod registry;
+mod text;
