@@ -252,3 +252,7 @@ fn combine(whole: &Kernel, parts: usize, planes: &[(Monoid, Temporary)], replace
     kernel.args = args.iter().map(|(_, arg)| arg.clone()).collect();
     Step { kernel, args: args.into_iter().map(|(source, _)| source).collect() }
 }
+
+#[cfg(test)]
+#[path = "expand_tests.rs"]
+mod tests;

@@ -3,7 +3,7 @@
 use meganeura_core::dtype::DType;
 use meganeura_core::index::Index;
 use meganeura_core::kernel::{Access, Arg, Axis, Body, Bound, Expr, ExprId, Kernel, Role, Store};
-use meganeura_core::scalar::{Binary, Compare, Scalar, Unary};
+use meganeura_core::scalar::{Binary, Compare, Scalar};
 
 pub struct Build {
     pub kernel: Kernel,
@@ -37,10 +37,6 @@ impl Build {
 
     pub fn constant(&mut self, value: f32) -> ExprId {
         self.expr(DType::F32, Expr::Const(Scalar::f32(value)))
-    }
-
-    pub fn unary(&mut self, function: Unary, a: ExprId) -> ExprId {
-        self.expr(self.kernel.dtype(a), Expr::Unary(function, a))
     }
 
     pub fn binary(&mut self, function: Binary, a: ExprId, b: ExprId) -> ExprId {

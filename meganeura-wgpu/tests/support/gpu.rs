@@ -11,6 +11,8 @@ pub struct Gpu {
     device: wgpu::Device,
     queue: wgpu::Queue,
     pub f16: bool,
+    /// Whether 16 × 16 matrix units may be used.
+    pub cooperative: bool,
 }
 
 /// The adapter to test on; `None`, visibly, if there is none and none is required.
@@ -30,12 +32,19 @@ fn open() -> Option<Gpu> {
     let adapter = block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).ok()?;
     let f16 = adapter.features().contains(wgpu::Features::SHADER_F16);
     eprintln!("adapter: {} (f16: {f16})", adapter.get_info().name);
-    let mut features = wgpu::Features::empty();
-    features.set(wgpu::Features::SHADER_F16, f16);
-    let descriptor =
-        wgpu::DeviceDescriptor { required_features: features, required_limits: adapter.limits(), ..Default::default() };
+    let wanted = wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+    let features = adapter.features() & wanted;
+    let square = |p: &wgpu::CooperativeMatrixProperties| [p.m_size, p.n_size, p.k_size] == [16; 3];
+    let cooperative = features == wanted && adapter.cooperative_matrix_properties().iter().any(square);
+    let descriptor = wgpu::DeviceDescriptor {
+        required_features: features,
+        required_limits: adapter.limits(),
+        // SAFETY: cooperative matrices are what some of the tests are about.
+        experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
+        ..Default::default()
+    };
     let (device, queue) = block_on(adapter.request_device(&descriptor)).ok()?;
-    Some(Gpu { device, queue, f16 })
+    Some(Gpu { device, queue, f16, cooperative })
 }
 
 impl Gpu {

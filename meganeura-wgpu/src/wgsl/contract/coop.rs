@@ -256,8 +256,8 @@ fn finish_call(context: &Context<'_>, w: &mut Writer, spec: &ContractSpec, at: [
     match unit {
         4 => w.bind("sum", format!("sums[scratch + r * {}u + q]", row / 4)),
         _ => {
-            w.bind("from", format!("scratch + r * {row}u + q * 4u"));
-            w.bind("sum", "vec4<f32>(sums[from], sums[from + 1u], sums[from + 2u], sums[from + 3u])");
+            w.bind("at", format!("scratch + r * {row}u + q * 4u"));
+            w.bind("sum", "vec4<f32>(sums[at], sums[at + 1u], sums[at + 2u], sums[at + 3u])");
         }
     }
     let mut tests = Vec::new();
