@@ -66,7 +66,7 @@ fn unary_functions() {
             let x = b.load(a, Index::axis(0));
             let y = b.unary(function, x);
             b.store(values.len(), Index::axis(0), y, true);
-            println!("{function} {dtype}");
+
             let inputs = [values.clone(), vec![0.0; values.len()]];
             check(&b.0, &MAP, &inputs, unary_tolerance(function, dtype));
         }
@@ -91,7 +91,7 @@ fn binary_functions() {
             let (x, y) = (b.load(p, Index::axis(0)), b.load(q, Index::axis(0)));
             let z = b.binary(function, x, y);
             b.store(n, Index::axis(0), z, true);
-            println!("{function} {dtype}");
+
             let ulp = f64::from(f32::EPSILON) / 2.0;
             let allowed = match (function, dtype) {
                 (_, DType::F16) => tolerance(2e-3, 1e-7),
@@ -120,7 +120,7 @@ fn relations_and_selection() {
             let chosen = b.push(meganeura_core::kernel::Expr::Select(with_constant, x, y), dtype);
             b.store(n, Index::axis(0), holds, true);
             b.store(n, Index::axis(0), chosen, true);
-            println!("{relation} {dtype}");
+
             check(&b.0, &MAP, &[left, right, vec![0.0; n], vec![0.0; n]], EXACT);
         }
     }
@@ -137,7 +137,7 @@ fn casts() {
             let x = b.load(a, Index::axis(0));
             let y = b.cast(x, to);
             b.store(n, Index::axis(0), y, true);
-            println!("{from} to {to}");
+
             let allowed = if to.is_float() { tolerance(1e-3, 1e-7) } else { EXACT };
             let allowed = if to == DType::F32 { tolerance(6e-8, 0.0) } else { allowed };
             check(&b.0, &MAP, &[values, vec![0.0; n]], allowed);

@@ -12,7 +12,9 @@ mod functions;
 pub mod grid;
 mod map;
 pub mod math;
+pub mod quads;
 mod random;
+mod row;
 mod scalar;
 pub mod writer;
 
@@ -20,7 +22,7 @@ use bindings::Bindings;
 use meganeura_core::dtype::DType;
 use meganeura_core::index::ExprId;
 use meganeura_core::kernel::{Body, Kernel};
-use meganeura_core::schedule::{Caps, Spec};
+use meganeura_core::schedule::{self, Caps, Spec, SpecError};
 use writer::Writer;
 
 /// A printed kernel.
@@ -74,6 +76,9 @@ pub enum PrintError {
         /// How many of its axes are folded.
         reduce_axes: usize,
     },
+    /// The schedule does not fit the kernel or the device.
+    #[error(transparent)]
+    Schedule(#[from] SpecError),
     /// A kernel argument is not bound.
     #[error("argument {arg} has none of the {bindings} bindings")]
     ArgumentWithoutBinding {
@@ -149,12 +154,12 @@ pub fn print(
     check_limits(kernel, spec, caps)?;
     let mut bindings = Bindings::new(kernel, writable, arg_binding)?;
     let mut writer = Writer::new();
-    let folds = kernel.axes.iter().any(|axis| axis.role == meganeura_core::kernel::Role::Reduce);
     let launch = match spec {
-        Spec::Map { threads, per_thread } if !kernel.is_contraction() && !folds => {
+        Spec::Map { threads, per_thread } => {
             map::print(kernel, [*threads, *per_thread], &mut bindings, caps, &mut writer)?
         }
         Spec::Contract(_) | Spec::Gemv(_) => contract::print(kernel, spec, &mut bindings, caps, &mut writer)?,
+        Spec::Row(row) => row::print(kernel, row, &mut bindings, caps, &mut writer)?,
         _ => return Err(mismatch(kernel, spec)),
     };
     let f16 = bindings.has_f16() || kernel.dtypes.contains(&DType::F16) || launch.needs.f16;
@@ -191,12 +196,5 @@ fn check_limits(kernel: &Kernel, spec: &Spec, caps: &Caps) -> Result<(), PrintEr
     if elements > limit {
         return Err(PrintError::TooMany { what: "elements", count: elements, limit });
     }
-    let (threads, most) = (u64::from(spec.threads()), u64::from(caps.max_invocations));
-    if threads > most {
-        return Err(PrintError::TooMany { what: "invocations of a workgroup", count: threads, limit: most });
-    }
-    if !caps.f16 && kernel.dtypes.contains(&DType::F16) {
-        return Err(PrintError::FeatureMissing { feature: "f16" });
-    }
-    Ok(())
+    Ok(schedule::verify(kernel, spec, caps)?)
 }

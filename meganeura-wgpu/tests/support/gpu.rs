@@ -13,6 +13,8 @@ pub struct Gpu {
     pub f16: bool,
     /// Whether 16 × 16 matrix units may be used.
     pub cooperative: bool,
+    /// Lanes of a subgroup, if there are subgroup operations and the size is fixed.
+    pub subgroup: Option<u32>,
 }
 
 /// The adapter to test on; `None`, visibly, if there is none and none is required.
@@ -31,11 +33,20 @@ fn open() -> Option<Gpu> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
     let adapter = block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).ok()?;
     let f16 = adapter.features().contains(wgpu::Features::SHADER_F16);
-    eprintln!("adapter: {} (f16: {f16})", adapter.get_info().name);
-    let wanted = wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
-    let features = adapter.features() & wanted;
+    let info = adapter.get_info();
+    let fixed = info.subgroup_min_size == info.subgroup_max_size;
+    let subgroup = fixed && adapter.features().contains(wgpu::Features::SUBGROUP);
+    eprintln!("adapter: {} (f16: {f16}, subgroups of {})", info.name, info.subgroup_min_size);
+    let matrices = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
     let square = |p: &wgpu::CooperativeMatrixProperties| [p.m_size, p.n_size, p.k_size] == [16; 3];
-    let cooperative = features == wanted && adapter.cooperative_matrix_properties().iter().any(square);
+    let cooperative = f16
+        && subgroup
+        && adapter.features().contains(matrices)
+        && adapter.cooperative_matrix_properties().iter().any(square);
+    let mut features = wgpu::Features::empty();
+    features.set(wgpu::Features::SUBGROUP, subgroup);
+    features.set(wgpu::Features::SHADER_F16, f16);
+    features.set(matrices, cooperative);
     let descriptor = wgpu::DeviceDescriptor {
         required_features: features,
         required_limits: adapter.limits(),
@@ -44,7 +55,7 @@ fn open() -> Option<Gpu> {
         ..Default::default()
     };
     let (device, queue) = block_on(adapter.request_device(&descriptor)).ok()?;
-    Some(Gpu { device, queue, f16, cooperative })
+    Some(Gpu { device, queue, f16, cooperative, subgroup: subgroup.then_some(info.subgroup_min_size) })
 }
 
 impl Gpu {
@@ -103,9 +114,7 @@ impl Gpu {
         let shader = match checked {
             true => device.create_shader_module(descriptor),
             // SAFETY: every access is in bounds or masked and every loop ends, which the checked run just showed too.
-            false => unsafe {
-                device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
-            },
+            false => unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) },
         };
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: None,

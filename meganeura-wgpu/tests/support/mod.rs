@@ -128,8 +128,7 @@ pub fn check_with(kernel: &Kernel, spec: &Spec, caps: &Caps, inputs: &[Vec<f64>]
     let module = print_plain(kernel, spec, caps);
     let Some(gpu) = gpu::device() else { return };
     if module.needs.f16 && !gpu.f16 {
-        eprintln!("skipped: the adapter has no f16");
-        return;
+        return skip("f16");
     }
     for checked in [true, false] {
         let found = gpu.run(kernel, &module, &inputs, checked);
@@ -142,13 +141,19 @@ fn compare(kernel: &Kernel, module: &Module, found: &[Vec<f64>], expected: &[Vec
         for (at, (&found, &exact)) in found[arg].iter().zip(&expected[arg]).enumerate() {
             let rounded = declared.dtype.round(exact);
             let near = if declared.dtype.is_float() && exact.is_finite() && rounded.is_finite() {
-                (found - exact).abs() <= allowed.absolute.max(allowed.relative * exact.abs()).max((rounded - exact).abs())
+                (found - exact).abs()
+                    <= allowed.absolute.max(allowed.relative * exact.abs()).max((rounded - exact).abs())
             } else {
                 found == rounded || found.is_nan() && rounded.is_nan()
             };
             assert!(near, "argument {arg} at {at}: {found} instead of {exact}\n{}", module.source);
         }
     }
+}
+
+/// Says that a test could not run here.
+pub fn skip(what: &str) {
+    eprintln!("skipped: the adapter has no {what}");
 }
 
 /// Deterministic values in `[-scale, scale]`, all different in practice.

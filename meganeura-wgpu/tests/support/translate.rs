@@ -7,7 +7,8 @@ use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFl
 /// W1: panics with the text if any tool refuses it.
 pub fn check(module: &Module) {
     let source = &module.source;
-    let parsed = naga::front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}\n{source}", e.emit_to_string(source)));
+    let parsed =
+        naga::front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}\n{source}", e.emit_to_string(source)));
     let capabilities = |needs: meganeura_wgpu::wgsl::Needs| {
         let mut capabilities = Capabilities::empty();
         capabilities.set(Capabilities::SHADER_FLOAT16, needs.f16);

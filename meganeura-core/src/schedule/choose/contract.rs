@@ -109,7 +109,7 @@ const SMALL_TILE: u32 = 64 * 32;
 /// Whether a device can run this schedule (S1).
 pub(super) fn is_legal(spec: &Spec, caps: &Caps) -> bool {
     let staged = match spec {
-        Spec::Contract(contract) => contract.staged_bytes(),
+        Spec::Contract(contract) => contract.staged_bytes() + contract.scratch_bytes(),
         _ => 0,
     };
     let threads = spec.threads();

@@ -151,12 +151,12 @@ fn multiply(w: &mut Writer, sizes: &Sizes, steps: usize, sa: &Stage, sb: &Stage)
     let (size, scalar) = (sizes.size, sizes.operand.name());
     w.open(format!("for (var kk = 0u; kk < {steps}u; kk += {size}u)"));
     for i in 0..sizes.subgroup[0] / size {
-        w.bind(&format!("a{i}"), sa.load(size, scalar, "sy", i * size));
+        w.bind(&format!("x{i}"), sa.load(size, scalar, "sy", i * size));
     }
     for j in 0..sizes.subgroup[1] / size {
-        w.bind(&format!("b{j}"), sb.load(size, scalar, "sx", j * size));
+        w.bind(&format!("y{j}"), sb.load(size, scalar, "sx", j * size));
         for i in 0..sizes.subgroup[0] / size {
-            w.line(format!("r{i}_{j} = coopMultiplyAdd(a{i}, b{j}, r{i}_{j});"));
+            w.line(format!("r{i}_{j} = coopMultiplyAdd(x{i}, y{j}, r{i}_{j});"));
         }
     }
     w.close();
@@ -220,7 +220,7 @@ fn store_direct(context: &Context<'_>, w: &mut Writer, spec: &ContractSpec, size
 /// Sums go through workgroup memory, one matrix of each subgroup at a time, to the epilogue.
 fn store_staged(context: &Context<'_>, w: &mut Writer, spec: &ContractSpec, sizes: &Sizes, unit: usize) {
     let (size, lanes) = (sizes.size, sizes.lanes);
-    let row = size + 4;
+    let row = spec.scratch_stride() as usize;
     let subgroups = spec.threads() as usize / lanes;
     let element = if unit == 4 { "vec4<f32>" } else { "f32" };
     w.declare(format!("var<workgroup> sums: array<{element}, {}>;", subgroups * size * row / unit));
