@@ -104,8 +104,11 @@ fn scalar(tile: [u32; 3], thread: [u32; 2], staging: Staging) -> Spec {
 }
 
 fn layouts(product: Product) -> [Product; 4] {
-    [(false, false), (false, true), (true, false), (true, true)]
-        .map(|(left_transposed, right_transposed)| Product { left_transposed, right_transposed, ..product })
+    [(false, false), (false, true), (true, false), (true, true)].map(|(left_transposed, right_transposed)| Product {
+        left_transposed,
+        right_transposed,
+        ..product
+    })
 }
 
 #[test]
@@ -133,7 +136,8 @@ fn the_tiles_of_large_devices() {
     ];
     for (at, (tile, thread, staging)) in tiles.into_iter().enumerate() {
         // Half of the layouts for each tile, in turn.
-        for (_, product) in layouts(Product::new(132, 260, 40)).into_iter().enumerate().filter(|(n, _)| n % 2 == at % 2) {
+        for (_, product) in layouts(Product::new(132, 260, 40)).into_iter().enumerate().filter(|(n, _)| n % 2 == at % 2)
+        {
             check(&product.plain(), &scalar(tile, thread, staging), 1e-5);
         }
         check(&Product::new(129, 131, 35).plain(), &scalar(tile, thread, staging), 1e-5);
@@ -262,7 +266,8 @@ fn check_choice(kernel: &Kernel, choice: &Choice) {
 #[test]
 fn chosen_schedules_compute_the_product() {
     let devices = [Caps::base(), Caps::h200(), Caps { multiprocessors: 2, ..Caps::base() }];
-    let shapes = [[64, 64, 64], [50, 72, 500], [129, 40, 1030], [30, 49, 700], [1, 200, 3000], [200, 1, 3000], [7, 300, 9]];
+    let shapes =
+        [[64, 64, 64], [50, 72, 500], [129, 40, 1030], [30, 49, 700], [1, 200, 3000], [200, 1, 3000], [7, 300, 9]];
     for [m, n, k] in shapes {
         for (layout, product) in layouts(Product::new(m, n, k)).into_iter().enumerate() {
             let kernel = if layout % 2 == 0 { product.plain() } else { product.rich(false) };

@@ -22,6 +22,37 @@ impl Index {
     }
 }
 
+impl Kernel {
+    /// The same kernel without what its extents make superfluous: coordinates along axes of one point, which are 0, and
+    /// bounds that hold everywhere.
+    #[must_use]
+    pub fn simplified(&self) -> Kernel {
+        let extents = self.extents();
+        let coords: Vec<Index> = (0..extents.len())
+            .map(|axis| if extents[axis] == 1 { Index::constant(0) } else { Index::axis(axis) })
+            .collect();
+        let index = |index: &Index| index.substitute(&coords, &extents, &|id| id);
+        let holds = |bound: &Bound| {
+            bound.index.range(&extents).is_some_and(|(low, high)| low >= 0 && high < bound.extent as i64)
+        };
+        let bounds = |bounds: &[Bound]| {
+            let open = bounds.iter().filter(|bound| !holds(bound));
+            open.map(|bound| Bound { index: index(&bound.index), extent: bound.extent }).collect()
+        };
+        let mut kernel = self.clone();
+        for expr in &mut kernel.exprs {
+            match expr {
+                Expr::Load { index: at, mask, .. } => (*at, *mask) = (index(at), bounds(mask)),
+                Expr::Index(at) | Expr::Random { counter: at, .. } => *at = index(at),
+                Expr::Within(mask) => *mask = bounds(mask),
+                _ => {}
+            }
+        }
+        kernel.stores.iter_mut().for_each(|store| store.index = index(&store.index));
+        kernel
+    }
+}
+
 /// Copies expressions of one kernel into another that has other axes, arguments and numbers.
 pub struct Transplant<'k> {
     from: &'k Kernel,
@@ -123,7 +154,28 @@ impl<'k> Transplant<'k> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Axis, Body, Role};
     use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn simplified_kernels_have_no_coordinates_of_single_points_and_no_idle_bounds() {
+        let axis = |extent| Axis { extent, role: Role::Parallel };
+        let index = Index::axis(0).times(7).plus(&Index::axis(1)).shifted(-1);
+        let bound = |index: Index, extent| Bound { index, extent };
+        let mask = vec![bound(index.clone(), 5), bound(Index::axis(1), 6)];
+        let kernel = Kernel {
+            axes: vec![axis(1), axis(6)],
+            args: vec![],
+            exprs: vec![Expr::Load { arg: 0, index, mask }],
+            dtypes: vec![DType::F32],
+            body: Body::Loop,
+            stores: vec![],
+        };
+        let at = Index::axis(1).shifted(-1);
+        let expected = Expr::Load { arg: 0, index: at.clone(), mask: vec![bound(at, 5)] };
+        assert_eq!(kernel.simplified().exprs, [expected]);
+    }
 
     #[test]
     fn substituted_indices_have_the_values_of_the_old_ones() {

@@ -92,10 +92,8 @@ pub fn split_rows(kernel: &Kernel, parts: usize) -> Option<Expansion> {
     }
     let temporaries = combined.iter().map(|&(_, temporary)| temporary).collect();
     let replaced: Vec<(ExprId, usize)> = folds.iter().enumerate().map(|(n, &fold)| (fold, n)).collect();
-    let steps = vec![
-        finish_partial(kernel, partial, transplant, &stored),
-        combine(kernel, deal.parts, &combined, &replaced),
-    ];
+    let steps =
+        vec![finish_partial(kernel, partial, transplant, &stored), combine(kernel, deal.parts, &combined, &replaced)];
     Some(Expansion { temporaries, steps })
 }
 
@@ -165,7 +163,8 @@ impl Deal {
     fn kernel<'k>(&self, kernel: &'k Kernel, roles: &[Role]) -> (Kernel, Transplant<'k>) {
         let part = Axis { extent: self.parts, role: Role::Parallel };
         let kept = kernel.axes.iter().filter(|axis| axis.role != Role::Reduce).copied();
-        let role = |axis: Axis| Axis { role: if roles.contains(&axis.role) { axis.role } else { Role::Parallel }, ..axis };
+        let role =
+            |axis: Axis| Axis { role: if roles.contains(&axis.role) { axis.role } else { Role::Parallel }, ..axis };
         let folded = self.axes.iter().map(|&extent| Axis { extent, role: Role::Reduce });
         let axes: Vec<Axis> = std::iter::once(part).chain(kept.map(role)).chain(folded).collect();
         let mut next = 0;
@@ -235,7 +234,10 @@ fn combine(whole: &Kernel, parts: usize, planes: &[(Monoid, Temporary)], replace
         let index = Index::axis(shape.rank()).times(shape.elements() as i64).plus(&point);
         let load = push(&mut kernel, Expr::Load { arg: n, index, mask: vec![] }, temporary.dtype);
         sums.push(push(&mut kernel, Expr::Reduce(monoid, load), temporary.dtype));
-        args.push((Source::Temporary(n), Arg { dtype: temporary.dtype, elements: temporary.elements, access: Access::Read }));
+        args.push((
+            Source::Temporary(n),
+            Arg { dtype: temporary.dtype, elements: temporary.elements, access: Access::Read },
+        ));
     }
     let mut transplant = Transplant::new(whole, coords, extents, vec![]);
     transplant.shift_args(planes.len());

@@ -160,7 +160,6 @@ pub fn print(
         }
         Spec::Contract(_) | Spec::Gemv(_) => contract::print(kernel, spec, &mut bindings, caps, &mut writer)?,
         Spec::Row(row) => row::print(kernel, row, &mut bindings, caps, &mut writer)?,
-        _ => return Err(mismatch(kernel, spec)),
     };
     let f16 = bindings.has_f16() || kernel.dtypes.contains(&DType::F16) || launch.needs.f16;
     let needs = Needs { f16, ..launch.needs };

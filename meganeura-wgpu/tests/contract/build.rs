@@ -85,8 +85,7 @@ impl Product {
 
     fn operands(&self) -> (Build, ExprId, ExprId) {
         let Product { batch, m, n, k, .. } = *self;
-        let mut build =
-            Build::new(&[(batch, Role::Parallel), (m, Role::Row), (n, Role::Col), (k, Role::Reduce)]);
+        let mut build = Build::new(&[(batch, Role::Parallel), (m, Role::Row), (n, Role::Col), (k, Role::Reduce)]);
         let a = build.arg(self.dtype, batch * m * k, Access::Read);
         let b = build.arg(self.dtype, batch * k * n, Access::Read);
         let (im, ik) = if self.left_transposed { (1, m) } else { (k, 1) };

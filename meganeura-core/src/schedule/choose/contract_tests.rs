@@ -12,7 +12,12 @@ fn product([batch, rows, cols, depth]: [usize; 4], dtype: DType) -> Kernel {
         terms.iter().fold(Index::constant(0), |sum, &(axis, stride)| sum.plus(&Index::axis(axis).times(stride as i64)))
     };
     Kernel {
-        axes: vec![axis(batch, Role::Parallel), axis(rows, Role::Row), axis(cols, Role::Col), axis(depth, Role::Reduce)],
+        axes: vec![
+            axis(batch, Role::Parallel),
+            axis(rows, Role::Row),
+            axis(cols, Role::Col),
+            axis(depth, Role::Reduce),
+        ],
         args: vec![
             arg(dtype, batch * rows * depth, Access::Read),
             arg(dtype, batch * depth * cols, Access::Read),

@@ -114,6 +114,7 @@ fn vectors(kernel: &Kernel, bindings: &Bindings, operands: [(ExprId, [&Group; 2]
         scalar[arg] || own.dtype == DType::Bool || !own.elements.is_multiple_of(4)
     };
     let all = 0..kernel.args.len();
-    let any = |arg: usize, flag: &dyn Fn(usize) -> bool| all.clone().any(|other| bindings.share(arg, other) && flag(other));
+    let any =
+        |arg: usize, flag: &dyn Fn(usize) -> bool| all.clone().any(|other| bindings.share(arg, other) && flag(other));
     all.clone().map(|arg| any(arg, &|other| quads[other]) && !any(arg, &refused)).collect()
 }

@@ -187,9 +187,17 @@ pub fn direct_store(kernel: &Kernel, spec: &ContractSpec) -> Option<Direct> {
     }
     let stride = flat_stride(&store.index, &rows)?;
     let constant = |axis: usize| rows.axes.contains(&axis) || cols.axes.contains(&axis);
-    let terms = store.index.terms.iter().filter(|term| !matches!(term.atom, meganeura_core::index::Atom::Axis(axis) if constant(axis)));
+    let terms = store
+        .index
+        .terms
+        .iter()
+        .filter(|term| !matches!(term.atom, meganeura_core::index::Atom::Axis(axis) if constant(axis)));
     let index = Index { offset: store.index.offset, terms: terms.cloned().collect() };
-    (!rows.axes.iter().chain(&cols.axes).any(|&axis| index.uses_axis(axis))).then_some(Direct { arg: store.arg, index, stride })
+    (!rows.axes.iter().chain(&cols.axes).any(|&axis| index.uses_axis(axis))).then_some(Direct {
+        arg: store.arg,
+        index,
+        stride,
+    })
 }
 
 /// The stride of an index along a group walked as one, if it has one.

@@ -8,7 +8,7 @@ use super::epilogue;
 use super::operand::{COMPONENT, in_elements, loads, vector_load};
 use super::space::{Coords, Flat, Group};
 use crate::wgsl::PrintError;
-use crate::wgsl::grid::Grid;
+use crate::wgsl::grid::{Grid, quotient, remainder};
 use crate::wgsl::writer::Writer;
 use meganeura_core::kernel::{Bound, Expr, ExprId, Kernel};
 use meganeura_core::schedule::{Adjacent, Caps, GemvSpec};
@@ -49,13 +49,13 @@ impl Product<'_> {
         epilogue::finish_one(context, w);
         w.declare(format!("var<workgroup> sums: array<f32, {}>;", lanes * self.results));
         grid.bind(w);
-        w.bind("lane", format!("local % {lanes}u"));
-        w.bind("own", format!("tile * {}u + local / {lanes}u", self.results));
+        w.bind("lane", remainder("local", lanes as u64));
+        w.bind("own", format!("tile * {}u + {}", self.results, quotient("local", lanes as u64)));
         // Invocations beyond the last result repeat it: all of a workgroup must reach the barriers.
         let ragged = !total.is_multiple_of(self.results);
         w.bind("result", if ragged { format!("min(own, {}u)", total - 1) } else { "own".to_owned() });
-        w.bind("z", format!("result / {points}u"));
-        w.bind("point", format!("result % {points}u"));
+        w.bind("z", quotient("result", points as u64));
+        w.bind("point", remainder("result", points as u64));
         context.declare_batch(w);
         let mut coords = context.batch_coords();
         self.group.decode(w, &Flat::any("point"), "p", &mut coords);
@@ -91,13 +91,25 @@ impl Product<'_> {
         let blocks = points.div_ceil(self.results);
         let grid = Grid::new((blocks * context.batch.points()) as u64, caps)?;
         let vector = axis.is_some() && self.cols;
-        if vector { epilogue::finish(context, w) } else { epilogue::finish_one(context, w) }
+        if vector {
+            epilogue::finish(context, w)
+        } else {
+            epilogue::finish_one(context, w)
+        }
         let sum = if axis.is_some() { "vec4<f32>" } else { "f32" };
         w.declare(format!("var<workgroup> sums: array<{sum}, {}>;", lanes * self.results));
         grid.bind(w);
-        w.bind("lane", format!("local / {}u", self.results));
-        w.bind("z", format!("tile / {blocks}u"));
-        w.bind("own", format!("tile % {blocks}u * {0}u + local % {0}u", self.results));
+        w.bind("lane", quotient("local", self.results as u64));
+        w.bind("z", quotient("tile", blocks as u64));
+        w.bind(
+            "own",
+            format!(
+                "{} * {}u + {}",
+                remainder("tile", blocks as u64),
+                self.results,
+                remainder("local", self.results as u64)
+            ),
+        );
         let ragged = !points.is_multiple_of(self.results);
         w.bind("point", if ragged { format!("min(own, {}u)", points - 1) } else { "own".to_owned() });
         context.declare_batch(w);
@@ -209,15 +221,7 @@ impl Product<'_> {
         w.close();
     }
 
-    fn scalar(
-        &self,
-        w: &mut Writer,
-        root: ExprId,
-        coords: Coords,
-        bound: &[(ExprId, String)],
-        target: &str,
-        ty: &str,
-    ) {
+    fn scalar(&self, w: &mut Writer, root: ExprId, coords: Coords, bound: &[(ExprId, String)], target: &str, ty: &str) {
         w.open("");
         let mut exprs = self.context.exprs(coords);
         bound.iter().for_each(|(id, text)| exprs.bind(*id, text.clone()));

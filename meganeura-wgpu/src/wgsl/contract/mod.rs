@@ -31,6 +31,7 @@ pub(super) fn print(
     caps: &Caps,
     w: &mut Writer,
 ) -> Result<Launch, PrintError> {
+    let kernel = &kernel.simplified();
     let narrow = stored_as_scalars(kernel, spec);
     let context = Context::new(kernel, bindings, &narrow).ok_or_else(|| mismatch(kernel, spec))?;
     match spec {
@@ -60,8 +61,7 @@ fn stored_as_scalars(kernel: &Kernel, spec: &Spec) -> Vec<usize> {
 
 fn tiled(context: &Context<'_>, spec: &ContractSpec, caps: &Caps, w: &mut Writer) -> Result<Launch, PrintError> {
     let [height, width, _] = spec.tile.map(|extent| extent as usize);
-    let tiles =
-        [context.cols.points().div_ceil(width), context.rows.points().div_ceil(height), context.batch.points()];
+    let tiles = [context.cols.points().div_ceil(width), context.rows.points().div_ceil(height), context.batch.points()];
     let order = Order::new(tiles, spec.row_group, caps)?;
     let mut launch = Launch {
         workgroup_size: [spec.threads(), 1, 1],

@@ -81,13 +81,33 @@ pub struct Tile {
 
 impl<'c> Operand<'c> {
     /// The operand `root` whose free axes are `free`; `number` is the text of the tile's number along them.
-    pub fn new(context: &'c Context<'c>, name: char, root: ExprId, free: Group, tile: &Tile, number: &'static str) -> Self {
+    pub fn new(
+        context: &'c Context<'c>,
+        name: char,
+        root: ExprId,
+        free: Group,
+        tile: &Tile,
+        number: &'static str,
+    ) -> Self {
         let depth = context.depth.clone();
         let fill = choose_fill(context, root, &free, &depth);
         let axis = if fill == Fill::Across { free.quad_axis() } else { depth.quad_axis() };
         let registers = registers(context, root, axis);
         let (width, steps) = (tile.width as usize, tile.steps as usize);
-        Operand { context, name, root, free, depth, fill, registers, width, steps, threads: tile.threads as usize, tile: number, permuted: false }
+        Operand {
+            context,
+            name,
+            root,
+            free,
+            depth,
+            fill,
+            registers,
+            width,
+            steps,
+            threads: tile.threads as usize,
+            tile: number,
+            permuted: false,
+        }
     }
 
     /// Quads that one thread moves.
@@ -98,7 +118,11 @@ impl<'c> Operand<'c> {
     /// The test of an item that only some threads move, or nothing.
     fn guard(&self, item: usize) -> String {
         let quads = self.width * self.steps / 4;
-        if (item + 1) * self.threads <= quads { String::new() } else { format!("if {} < {quads}u", self.quad_number(item)) }
+        if (item + 1) * self.threads <= quads {
+            String::new()
+        } else {
+            format!("if {} < {quads}u", self.quad_number(item))
+        }
     }
 
     fn quad_number(&self, item: usize) -> String {
@@ -305,7 +329,8 @@ impl<'c> Operand<'c> {
             named.push((load, n, matches!(register.form, Form::Common)));
         }
         for (c, component) in COMPONENT.iter().enumerate() {
-            let text = |n: usize, common: bool| if common { format!("held{n}") } else { format!("held{n}.{component}") };
+            let text =
+                |n: usize, common: bool| if common { format!("held{n}") } else { format!("held{n}.{component}") };
             let bound: Vec<_> = named.iter().map(|&(id, n, common)| (id, text(n, common))).collect();
             self.assign(w, &format!("value.{component}"), self.root, points.at(c), &bound);
         }
