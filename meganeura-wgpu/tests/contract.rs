@@ -12,15 +12,17 @@ use meganeura_core::kernel::{Access, Body, Expr, Kernel, interp};
 use meganeura_core::scalar::{Binary, Unary};
 use meganeura_core::schedule::expand::{Source, split_contraction};
 use meganeura_core::schedule::{
-    Adjacent, Caps, Choice, ContractSpec, GemvSpec, Numerics, Spec, Staging, Unit, contract,
+    Adjacent, Caps, Choice, ContractSpec, Cooperative, GemvSpec, Numerics, Spec, Staging, Unit, contract,
 };
 use meganeura_wgpu::wgsl::{Module, print};
 
 fn module(kernel: &Kernel, spec: &Spec) -> Module {
     let writable: Vec<bool> = kernel.args.iter().map(|arg| arg.access != Access::Read).collect();
     let bindings: Vec<usize> = (0..kernel.args.len()).collect();
-    let module = print(kernel, spec, &writable, &bindings, &Caps::h200()).unwrap();
-    assert_eq!(module, print(kernel, spec, &writable, &bindings, &Caps::h200()).unwrap(), "texts differ");
+    let mut caps = Caps::h200();
+    caps.cooperative.push(Cooperative { size: 8, operand: DType::F16, accumulate: DType::F32 });
+    let module = print(kernel, spec, &writable, &bindings, &caps).unwrap();
+    assert_eq!(module, print(kernel, spec, &writable, &bindings, &caps).unwrap(), "texts differ");
     module
 }
 
