@@ -1,6 +1,6 @@
 //! Rewriting kernels onto another iteration space.
 
-use super::{Bound, Expr, ExprId, Kernel};
+use super::{Body, Bound, Expr, ExprId, Kernel, Role};
 use crate::index::{Atom, Index};
 
 impl Index {
@@ -49,6 +49,30 @@ impl Kernel {
             }
         }
         kernel.stores.iter_mut().for_each(|store| store.index = index(&store.index));
+        kernel
+    }
+
+    /// The same contraction with rows and columns exchanged if more stores run over neighbouring elements along the rows:
+    /// results are kept in vectors along the columns. Axes keep their places, so rows may then follow columns.
+    #[must_use]
+    pub fn oriented(&self) -> Kernel {
+        let Body::Contract { lhs, rhs, accumulate } = self.body else { return self.clone() };
+        let adjacent = |role: Role| {
+            let axis = self.axes_of(role).into_iter().rfind(|&axis| self.axes[axis].extent > 1);
+            let Some(axis) = axis else { return 0 };
+            self.stores.iter().filter(|store| store.index.stride(axis) == Some(1)).count()
+        };
+        let mut kernel = self.clone();
+        if adjacent(Role::Row) > adjacent(Role::Col) {
+            kernel.body = Body::Contract { lhs: rhs, rhs: lhs, accumulate };
+            for axis in &mut kernel.axes {
+                axis.role = match axis.role {
+                    Role::Row => Role::Col,
+                    Role::Col => Role::Row,
+                    other => other,
+                };
+            }
+        }
         kernel
     }
 }
@@ -154,7 +178,7 @@ impl<'k> Transplant<'k> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Axis, Body, Role};
+    use super::super::Axis;
     use super::*;
     use crate::dtype::DType;
 

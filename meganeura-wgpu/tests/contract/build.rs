@@ -112,6 +112,13 @@ impl Product {
         build.kernel
     }
 
+    /// `c = (a · b)ᵀ`.
+    pub fn transposed(&self) -> Kernel {
+        let mut kernel = self.plain();
+        kernel.stores[0].index = strided(&[(0, (self.m * self.n) as i64), (2, self.m as i64), (1, 1)]);
+        kernel
+    }
+
     /// `c = relu(relu(a) · b + bias) `, `d = a·b + bias` in f16 where `half`, stored transposed.
     pub fn rich(&self, half: bool) -> Kernel {
         let (mut build, lhs, rhs) = self.operands();

@@ -21,6 +21,8 @@ struct Extents {
 ///
 /// Kernels that are no contractions get the schedule of one with a single result.
 pub fn contract(kernel: &Kernel, caps: &Caps, numerics: Numerics) -> Choice {
+    // As printers see it.
+    let kernel = &kernel.oriented();
     let extents = Extents {
         batch: kernel.points(Role::Parallel).max(1),
         rows: kernel.points(Role::Row).max(1),

@@ -5,7 +5,8 @@
 
 use super::context::Context;
 use super::epilogue;
-use super::operand::{COMPONENT, Fill, Operand, Tile};
+use super::loads::Fill;
+use super::operand::{COMPONENT, Operand, Tile};
 use super::order::Order;
 use super::space::Group;
 use super::walk::Walk;

@@ -5,7 +5,8 @@
 
 use super::context::Context;
 use super::epilogue;
-use super::operand::{COMPONENT, in_elements, loads, vector_load};
+use super::loads::{load_vector, loads, vector_load};
+use super::operand::{COMPONENT, in_elements};
 use super::space::{Coords, Flat, Group};
 use crate::wgsl::PrintError;
 use crate::wgsl::grid::{Grid, quotient, remainder};
@@ -204,7 +205,7 @@ impl Product<'_> {
         for id in loads(self.context.kernel, root) {
             let Some((arg, index, mask)) = vector_load(self.context, id, axis) else { continue };
             let name = format!("v{}", id.0);
-            super::operand::load_vector(self.context, w, &name, coords, (arg, &index, &mask));
+            load_vector(self.context, w, &name, coords, (arg, &index, &mask));
             named.push((id, name));
         }
         match named.as_slice() {

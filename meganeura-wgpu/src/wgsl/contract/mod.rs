@@ -4,6 +4,7 @@ mod context;
 mod coop;
 mod epilogue;
 mod gemv;
+mod loads;
 mod operand;
 mod order;
 mod quad;
@@ -31,7 +32,7 @@ pub(super) fn print(
     caps: &Caps,
     w: &mut Writer,
 ) -> Result<Launch, PrintError> {
-    let kernel = &kernel.simplified();
+    let kernel = &kernel.simplified().oriented();
     let narrow = stored_as_scalars(kernel, spec);
     let context = Context::new(kernel, bindings, &narrow).ok_or_else(|| mismatch(kernel, spec))?;
     match spec {

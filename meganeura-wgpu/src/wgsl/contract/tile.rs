@@ -7,7 +7,8 @@
 
 use super::context::Context;
 use super::epilogue;
-use super::operand::{COMPONENT, Fill, Operand, Tile};
+use super::loads::Fill;
+use super::operand::{COMPONENT, Operand, Tile};
 use super::order::Order;
 use super::walk::Walk;
 use crate::wgsl::writer::Writer;
