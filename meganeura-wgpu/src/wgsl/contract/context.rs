@@ -38,8 +38,8 @@ impl<'c> Context<'c> {
         let [batch, rows, cols, depth] =
             [Role::Parallel, Role::Row, Role::Col, Role::Reduce].map(|role| Group::of(kernel, role));
         let mut vectors = vectors(kernel, bindings, [(lhs, [&rows, &depth]), (rhs, [&cols, &depth])], &cols);
-        for arg in 0..vectors.len() {
-            vectors[arg] &= !narrow.iter().any(|&narrow| bindings.share(arg, narrow));
+        for (arg, vector) in vectors.iter_mut().enumerate() {
+            *vector &= !narrow.iter().any(|&narrow| bindings.share(arg, narrow));
         }
         for arg in (0..vectors.len()).filter(|&arg| vectors[arg]) {
             bindings.widen(arg);

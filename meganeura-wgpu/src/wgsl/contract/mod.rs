@@ -37,12 +37,9 @@ pub(super) fn print(
     let context = Context::new(kernel, bindings, &narrow).ok_or_else(|| mismatch(kernel, spec))?;
     match spec {
         Spec::Contract(contract) => tiled(&context, contract, caps, w),
-        Spec::Gemv(gemv) if context.rows.points() == 1 || context.cols.points() == 1 => Ok(Launch {
-            workgroup_size: [spec.threads(), 1, 1],
-            grid: gemv::print(&context, w, gemv, caps)?.size,
-            parameters: PARAMETERS.to_vec(),
-            needs: Needs::default(),
-        }),
+        Spec::Gemv(gemv) if context.rows.points() == 1 || context.cols.points() == 1 => {
+            gemv::print(&context, w, gemv, caps)
+        }
         _ => Err(mismatch(kernel, spec)),
     }
 }
