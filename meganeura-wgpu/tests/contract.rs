@@ -289,7 +289,7 @@ fn chosen_schedules_compute_the_product() {
         }
     }
     for kernel in [convolution(1, 9, 20, 24, 1), convolution(2, 8, 5, 7, 2)] {
-        for parts in [1, 2, 3, 5] {
+        for parts in [1, 2, 3, 5, 9] {
             let choice = contract(&kernel, &Caps::h200(), Numerics::Strict);
             check_choice(&kernel, &Choice { parts, ..choice });
         }

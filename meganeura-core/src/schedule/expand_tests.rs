@@ -119,9 +119,9 @@ fn check(kernel: &Kernel, expansion: &Expansion) {
 
 #[test]
 fn split_contractions_agree_with_the_whole() {
-    for depth in [[1, 64], [1, 67], [3, 20], [5, 7], [9, 16], [1, 130]] {
+    for depth in [[1, 64], [1, 67], [3, 20], [5, 7], [9, 16], [35, 8], [1, 130]] {
         let kernel = product(2, 3, 5, depth);
-        for parts in [2, 3, 4, 9] {
+        for parts in [2, 3, 4, 6, 9] {
             if let Some(expansion) = split_contraction(&kernel, parts) {
                 assert!(expansion.steps[0].kernel.is_contraction() && !expansion.steps[1].kernel.is_contraction());
                 check(&kernel, &expansion);
