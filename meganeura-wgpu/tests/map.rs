@@ -7,7 +7,7 @@ use meganeura_core::dtype::DType;
 use meganeura_core::index::{ExprId, Index, flatten, unflatten};
 use meganeura_core::kernel::{Access, Bound, Expr};
 use meganeura_core::scalar::{Binary, Unary};
-use meganeura_core::schedule::{Caps, Spec, choose};
+use meganeura_core::schedule::{Numerics, Caps, Spec, choose};
 use meganeura_core::shape::Shape;
 use support::{Build, EXACT, check, check_with, noise, print_plain, tolerance};
 
@@ -197,7 +197,7 @@ fn chosen_schedules() {
         let b = gated(rows, columns, DType::F32);
         let n = rows * columns;
         let inputs = [noise(n, 1, 3.0), noise(columns, 2, 1.0), noise(rows, 3, 1.0), vec![0.0; n]];
-        check_with(&b.0, &choose(&b.0, &small), &small, &inputs, tolerance(2e-6, 1e-6));
+        check_with(&b.0, &choose(&b.0, &small, Numerics::Strict).spec, &small, &inputs, tolerance(2e-6, 1e-6));
     }
 }
 

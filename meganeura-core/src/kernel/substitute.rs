@@ -1,6 +1,6 @@
 //! Rewriting kernels onto another iteration space.
 
-use super::{Bound, Expr, ExprId, Kernel};
+use super::{Body, Bound, Expr, ExprId, Kernel, Role};
 use crate::index::{Atom, Index};
 
 impl Index {
@@ -19,6 +19,61 @@ impl Index {
             };
             sum.plus(&atom.times(term.stride))
         })
+    }
+}
+
+impl Kernel {
+    /// The same kernel without what its extents make superfluous: coordinates along axes of one point, which are 0, and
+    /// bounds that hold everywhere.
+    #[must_use]
+    pub fn simplified(&self) -> Kernel {
+        let extents = self.extents();
+        let coords: Vec<Index> = (0..extents.len())
+            .map(|axis| if extents[axis] == 1 { Index::constant(0) } else { Index::axis(axis) })
+            .collect();
+        let index = |index: &Index| index.substitute(&coords, &extents, &|id| id);
+        let holds = |bound: &Bound| {
+            bound.index.range(&extents).is_some_and(|(low, high)| low >= 0 && high < bound.extent as i64)
+        };
+        let bounds = |bounds: &[Bound]| {
+            let open = bounds.iter().filter(|bound| !holds(bound));
+            open.map(|bound| Bound { index: index(&bound.index), extent: bound.extent }).collect()
+        };
+        let mut kernel = self.clone();
+        for expr in &mut kernel.exprs {
+            match expr {
+                Expr::Load { index: at, mask, .. } => (*at, *mask) = (index(at), bounds(mask)),
+                Expr::Index(at) | Expr::Random { counter: at, .. } => *at = index(at),
+                Expr::Within(mask) => *mask = bounds(mask),
+                _ => {}
+            }
+        }
+        kernel.stores.iter_mut().for_each(|store| store.index = index(&store.index));
+        kernel
+    }
+
+    /// The same contraction with rows and columns exchanged if more stores run over neighbouring elements along the rows:
+    /// results are kept in vectors along the columns. Axes keep their places, so rows may then follow columns.
+    #[must_use]
+    pub fn oriented(&self) -> Kernel {
+        let Body::Contract { lhs, rhs, accumulate } = self.body else { return self.clone() };
+        let adjacent = |role: Role| {
+            let axis = self.axes_of(role).into_iter().rfind(|&axis| self.axes[axis].extent > 1);
+            let Some(axis) = axis else { return 0 };
+            self.stores.iter().filter(|store| store.index.stride(axis) == Some(1)).count()
+        };
+        let mut kernel = self.clone();
+        if adjacent(Role::Row) > adjacent(Role::Col) {
+            kernel.body = Body::Contract { lhs: rhs, rhs: lhs, accumulate };
+            for axis in &mut kernel.axes {
+                axis.role = match axis.role {
+                    Role::Row => Role::Col,
+                    Role::Col => Role::Row,
+                    other => other,
+                };
+            }
+        }
+        kernel
     }
 }
 
@@ -123,7 +178,28 @@ impl<'k> Transplant<'k> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Axis;
     use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn simplified_kernels_have_no_coordinates_of_single_points_and_no_idle_bounds() {
+        let axis = |extent| Axis { extent, role: Role::Parallel };
+        let index = Index::axis(0).times(7).plus(&Index::axis(1)).shifted(-1);
+        let bound = |index: Index, extent| Bound { index, extent };
+        let mask = vec![bound(index.clone(), 5), bound(Index::axis(1), 6)];
+        let kernel = Kernel {
+            axes: vec![axis(1), axis(6)],
+            args: vec![],
+            exprs: vec![Expr::Load { arg: 0, index, mask }],
+            dtypes: vec![DType::F32],
+            body: Body::Loop,
+            stores: vec![],
+        };
+        let at = Index::axis(1).shifted(-1);
+        let expected = Expr::Load { arg: 0, index: at.clone(), mask: vec![bound(at, 5)] };
+        assert_eq!(kernel.simplified().exprs, [expected]);
+    }
 
     #[test]
     fn substituted_indices_have_the_values_of_the_old_ones() {

@@ -93,7 +93,7 @@ pub enum Unit {
 pub struct GemvSpec {
     /// Invocations that share one result; a power of two, combined like a row program's.
     pub lanes: u32,
-    /// Results of one workgroup.
+    /// Results of one workgroup; with [`Adjacent::Rows`] groups of four neighbouring results, where they can be vectors.
     pub results: u32,
     /// Whether neighbouring invocations walk the depth or the results: the one that is adjacent in the matrix.
     pub adjacent: Adjacent,
@@ -132,8 +132,26 @@ impl ContractSpec {
         match self.unit {
             // Both operands are staged depth-major: a row of the stage is one depth step.
             Unit::Scalar { .. } => depth * (rows + pad + cols + pad) * bytes,
-            // The left operand is staged row-major, the right one depth-major; a transposed operand the other way round.
-            Unit::Cooperative { .. } => (rows.max(depth) * (rows.min(depth) + pad) + depth * (cols + pad)) * bytes,
+            // Each operand is staged in its stored order, and its rows are padded: there are at most so many of them.
+            Unit::Cooperative { .. } => {
+                (rows * depth + rows.max(depth) * pad + cols * depth + cols.max(depth) * pad) * bytes
+            }
+        }
+    }
+
+    /// Elements from one row to the next of the workgroup memory through which cooperative sums reach an epilogue.
+    pub fn scratch_stride(&self) -> u32 {
+        let Unit::Cooperative { size, lanes, .. } = self.unit else { return 0 };
+        // Padded only while two workgroups still share 48 KiB.
+        let padded = self.threads() / lanes * size * (size + 4) * 4;
+        if self.staged_bytes() + padded <= 24 << 10 { size + 4 } else { size }
+    }
+
+    /// Bytes of workgroup memory for an epilogue of cooperative sums: one matrix a subgroup.
+    pub fn scratch_bytes(&self) -> u32 {
+        match self.unit {
+            Unit::Scalar { .. } => 0,
+            Unit::Cooperative { size, lanes, .. } => self.threads() / lanes * size * self.scratch_stride() * 4,
         }
     }
 }

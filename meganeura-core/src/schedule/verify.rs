@@ -1,6 +1,6 @@
 //! Invariants S1 (sizes within the device's limits) and S2 (features the device has) of a schedule.
 
-use super::{Caps, Spec, Unit};
+use super::{Adjacent, Caps, ContractSpec, Spec, Staging, Unit};
 use crate::dtype::DType;
 use crate::kernel::{Expr, Kernel, Role};
 
@@ -72,13 +72,43 @@ fn fields(spec: &Spec) -> Result<(), SpecError> {
         Spec::Map { threads, per_thread } => vec![("threads", *threads), ("per_thread", *per_thread)],
         Spec::Row(row) => vec![("lanes", row.lanes), ("rows", row.rows)],
         Spec::Gemv(gemv) => vec![("lanes", gemv.lanes), ("results", gemv.results)],
-        Spec::Contract(contract) => vec![("row_group", contract.row_group)],
+        Spec::Contract(contract) => return contract_fields(contract),
     };
     let bad = |&(field, value): &(&str, u32)| value == 0 || field == "lanes" && !value.is_power_of_two();
     match counts.into_iter().find(bad) {
         Some((field, value)) => Err(SpecError::Field { field, value }),
         None => Ok(()),
     }
+}
+
+/// A tile must consist of whole vectors and of whole parts of its invocations or subgroups.
+fn contract_fields(contract: &ContractSpec) -> Result<(), SpecError> {
+    let [rows, cols, depth] = contract.tile;
+    let divides = |field, value: u32, extent: u32| match value > 0 && extent > 0 && extent.is_multiple_of(value) {
+        true => Ok(()),
+        false => Err(SpecError::Field { field, value }),
+    };
+    divides("row_group", 1, contract.row_group)?;
+    if let Staging::Pad(pad) = contract.staging
+        && !pad.is_multiple_of(4)
+    {
+        return Err(SpecError::Field { field: "pad", value: pad });
+    }
+    [rows, cols, depth].into_iter().try_for_each(|extent| divides("tile", 4, extent))?;
+    let (part, unit) = match contract.unit {
+        Unit::Scalar { thread } => (thread, 4),
+        Unit::Cooperative { size, subgroup, lanes, .. } => {
+            divides("lanes", 1, lanes)?;
+            divides("size", size, depth)?;
+            (subgroup, size)
+        }
+    };
+    for (extent, part) in [rows, cols].into_iter().zip(part) {
+        divides("thread or subgroup", part, extent)?;
+        divides("thread or subgroup", unit, part)
+            .map_err(|_| SpecError::Field { field: "thread or subgroup", value: part })?;
+    }
+    Ok(())
 }
 
 fn features(kernel: &Kernel, spec: &Spec, caps: &Caps) -> Result<(), SpecError> {
@@ -101,8 +131,10 @@ pub fn workgroup_bytes(kernel: &Kernel, spec: &Spec) -> u64 {
         // Partial folds are of four bytes whatever the type: f16 is folded in f32.
         Spec::Row(row) if row.lanes == 1 => 0,
         Spec::Row(row) => u64::from(row.lanes * row.rows) * 4 * folds_at_once(kernel) as u64,
+        // Neighbouring results are summed four at a time.
+        Spec::Gemv(gemv) if gemv.adjacent == Adjacent::Rows => u64::from(gemv.lanes * gemv.results) * 16,
         Spec::Gemv(gemv) => u64::from(gemv.lanes * gemv.results) * 4,
-        Spec::Contract(contract) => u64::from(contract.staged_bytes()),
+        Spec::Contract(contract) => u64::from(contract.staged_bytes() + contract.scratch_bytes()),
     }
 }
 

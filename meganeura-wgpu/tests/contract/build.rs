@@ -3,7 +3,7 @@
 use meganeura_core::dtype::DType;
 use meganeura_core::index::Index;
 use meganeura_core::kernel::{Access, Arg, Axis, Body, Bound, Expr, ExprId, Kernel, Role, Store};
-use meganeura_core::scalar::{Binary, Compare, Scalar, Unary};
+use meganeura_core::scalar::{Binary, Compare, Scalar};
 
 pub struct Build {
     pub kernel: Kernel,
@@ -37,10 +37,6 @@ impl Build {
 
     pub fn constant(&mut self, value: f32) -> ExprId {
         self.expr(DType::F32, Expr::Const(Scalar::f32(value)))
-    }
-
-    pub fn unary(&mut self, function: Unary, a: ExprId) -> ExprId {
-        self.expr(self.kernel.dtype(a), Expr::Unary(function, a))
     }
 
     pub fn binary(&mut self, function: Binary, a: ExprId, b: ExprId) -> ExprId {
@@ -114,6 +110,13 @@ impl Product {
         let c = build.arg(DType::F32, self.elements(), Access::Write);
         build.store(c, self.result(), acc);
         build.kernel
+    }
+
+    /// `c = (a · b)ᵀ`.
+    pub fn transposed(&self) -> Kernel {
+        let mut kernel = self.plain();
+        kernel.stores[0].index = strided(&[(0, (self.m * self.n) as i64), (2, self.m as i64), (1, 1)]);
+        kernel
     }
 
     /// `c = relu(relu(a) · b + bias) `, `d = a·b + bias` in f16 where `half`, stored transposed.

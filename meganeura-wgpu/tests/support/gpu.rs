@@ -11,6 +11,8 @@ pub struct Gpu {
     device: wgpu::Device,
     queue: wgpu::Queue,
     pub f16: bool,
+    /// Whether 16 × 16 matrix units may be used.
+    pub cooperative: bool,
     /// Lanes of a subgroup, if there are subgroup operations and the size is fixed.
     pub subgroup: Option<u32>,
 }
@@ -35,13 +37,25 @@ fn open() -> Option<Gpu> {
     let fixed = info.subgroup_min_size == info.subgroup_max_size;
     let subgroup = fixed && adapter.features().contains(wgpu::Features::SUBGROUP);
     eprintln!("adapter: {} (f16: {f16}, subgroups of {})", info.name, info.subgroup_min_size);
+    let matrices = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+    let square = |p: &wgpu::CooperativeMatrixProperties| [p.m_size, p.n_size, p.k_size] == [16; 3];
+    let cooperative = f16
+        && subgroup
+        && adapter.features().contains(matrices)
+        && adapter.cooperative_matrix_properties().iter().any(square);
     let mut features = wgpu::Features::empty();
     features.set(wgpu::Features::SUBGROUP, subgroup);
     features.set(wgpu::Features::SHADER_F16, f16);
-    let descriptor =
-        wgpu::DeviceDescriptor { required_features: features, required_limits: adapter.limits(), ..Default::default() };
+    features.set(matrices, cooperative);
+    let descriptor = wgpu::DeviceDescriptor {
+        required_features: features,
+        required_limits: adapter.limits(),
+        // SAFETY: cooperative matrices are what some of the tests are about.
+        experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
+        ..Default::default()
+    };
     let (device, queue) = block_on(adapter.request_device(&descriptor)).ok()?;
-    Some(Gpu { device, queue, f16, subgroup: subgroup.then_some(info.subgroup_min_size) })
+    Some(Gpu { device, queue, f16, cooperative, subgroup: subgroup.then_some(info.subgroup_min_size) })
 }
 
 impl Gpu {

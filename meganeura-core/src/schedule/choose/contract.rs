@@ -21,6 +21,8 @@ struct Extents {
 ///
 /// Kernels that are no contractions get the schedule of one with a single result.
 pub fn choose(kernel: &Kernel, caps: &Caps, numerics: Numerics) -> Choice {
+    // As printers see it.
+    let kernel = &kernel.oriented();
     let extents = Extents {
         batch: kernel.points(Role::Parallel).max(1),
         rows: kernel.points(Role::Row).max(1),
@@ -109,7 +111,7 @@ const SMALL_TILE: u32 = 64 * 32;
 /// Whether a device can run this schedule (S1).
 pub(super) fn is_legal(spec: &Spec, caps: &Caps) -> bool {
     let staged = match spec {
-        Spec::Contract(contract) => contract.staged_bytes(),
+        Spec::Contract(contract) => contract.staged_bytes() + contract.scratch_bytes(),
         _ => 0,
     };
     let threads = spec.threads();

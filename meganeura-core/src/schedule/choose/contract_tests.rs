@@ -4,6 +4,7 @@ use super::*;
 use crate::index::Index;
 use crate::kernel::{Access, Arg, Axis, Store};
 use crate::schedule::expand::split_contraction;
+use crate::schedule::{SpecError, verify};
 
 fn product([batch, rows, cols, depth]: [usize; 4], dtype: DType) -> Kernel {
     let axis = |extent, role| Axis { extent, role };
@@ -119,7 +120,7 @@ fn every_choice_is_legal_and_repeatable() {
             for numerics in [Numerics::Strict, Numerics::Accelerated] {
                 let kernel = product([3, rows, cols, depth], DType::F32);
                 let choice = super::choose(&kernel, &caps, numerics);
-                assert!(is_legal(&choice.spec, &caps), "{choice:?}");
+                assert_eq!(verify(&kernel, &choice.spec, &caps), Ok(()), "{choice:?}");
                 assert_eq!(choice, super::choose(&kernel, &caps, numerics));
                 assert!(choice.parts == 1 || split_contraction(&kernel, choice.parts).is_some(), "{choice:?}");
             }
@@ -138,4 +139,18 @@ fn vectors_take_the_matrix_as_it_lies() {
     assert!((5..=8).contains(&parts), "split {parts}, measured best 8");
     let (elements, parts) = spec(&product([1, 8192, 1, 8192], DType::F32));
     assert_eq!((elements.adjacent, elements.lanes, parts), (Adjacent::Elements, 32, 1));
+}
+
+#[test]
+fn tiles_of_broken_vectors_are_refused() {
+    let kernel = product([1, 64, 64, 64], DType::F32);
+    let Spec::Contract(good) = choose([1, 64, 64, 64], Numerics::Strict).spec else { panic!("no tile") };
+    let refused = |spec: ContractSpec| match verify(&kernel, &Spec::Contract(spec), &Caps::h200()) {
+        Err(SpecError::Field { field, value }) => (field, value),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(ContractSpec { unit: Unit::Scalar { thread: [2, 4] }, ..good }), ("thread or subgroup", 2));
+    assert_eq!(refused(ContractSpec { unit: Unit::Scalar { thread: [4, 12] }, ..good }), ("thread or subgroup", 12));
+    assert_eq!(refused(ContractSpec { staging: Staging::Pad(2), ..good }), ("pad", 2));
+    assert_eq!(refused(ContractSpec { tile: [64, 64, 0], ..good }), ("tile", 4));
 }

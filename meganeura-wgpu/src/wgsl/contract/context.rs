@@ -1,6 +1,6 @@
 //! What every part of a contraction's printer knows.
 
-use super::operand;
+use super::loads::{loads, quad_load};
 use super::quad::quartered;
 use super::space::{Coords, Flat, Group, origin};
 use crate::wgsl::bindings::{Bindings, value_type};
@@ -38,8 +38,8 @@ impl<'c> Context<'c> {
         let [batch, rows, cols, depth] =
             [Role::Parallel, Role::Row, Role::Col, Role::Reduce].map(|role| Group::of(kernel, role));
         let mut vectors = vectors(kernel, bindings, [(lhs, [&rows, &depth]), (rhs, [&cols, &depth])], &cols);
-        for arg in 0..vectors.len() {
-            vectors[arg] &= !narrow.iter().any(|&narrow| bindings.share(arg, narrow));
+        for (arg, vector) in vectors.iter_mut().enumerate() {
+            *vector &= !narrow.iter().any(|&narrow| bindings.share(arg, narrow));
         }
         for arg in (0..vectors.len()).filter(|&arg| vectors[arg]) {
             bindings.widen(arg);
@@ -90,9 +90,9 @@ impl<'c> Context<'c> {
 fn vectors(kernel: &Kernel, bindings: &Bindings, operands: [(ExprId, [&Group; 2]); 2], cols: &Group) -> Vec<bool> {
     let mut quads = vec![false; kernel.args.len()];
     let mut note = |root: ExprId, axis: Option<usize>| {
-        for id in operand::loads(kernel, root) {
+        for id in loads(kernel, root) {
             if let (Some(axis), Expr::Load { arg, .. }) = (axis, kernel.expr(id)) {
-                quads[*arg] |= operand::quad_load(kernel, id, axis).is_some();
+                quads[*arg] |= quad_load(kernel, id, axis).is_some();
             }
         }
     };

@@ -5,7 +5,8 @@
 
 use super::context::Context;
 use super::epilogue;
-use super::operand::{COMPONENT, Fill, Operand, Tile};
+use super::loads::Fill;
+use super::operand::{COMPONENT, Operand, Tile};
 use super::order::Order;
 use super::space::Group;
 use super::walk::Walk;
@@ -151,12 +152,12 @@ fn multiply(w: &mut Writer, sizes: &Sizes, steps: usize, sa: &Stage, sb: &Stage)
     let (size, scalar) = (sizes.size, sizes.operand.name());
     w.open(format!("for (var kk = 0u; kk < {steps}u; kk += {size}u)"));
     for i in 0..sizes.subgroup[0] / size {
-        w.bind(&format!("a{i}"), sa.load(size, scalar, "sy", i * size));
+        w.bind(&format!("x{i}"), sa.load(size, scalar, "sy", i * size));
     }
     for j in 0..sizes.subgroup[1] / size {
-        w.bind(&format!("b{j}"), sb.load(size, scalar, "sx", j * size));
+        w.bind(&format!("y{j}"), sb.load(size, scalar, "sx", j * size));
         for i in 0..sizes.subgroup[0] / size {
-            w.line(format!("r{i}_{j} = coopMultiplyAdd(a{i}, b{j}, r{i}_{j});"));
+            w.line(format!("r{i}_{j} = coopMultiplyAdd(x{i}, y{j}, r{i}_{j});"));
         }
     }
     w.close();
@@ -228,7 +229,7 @@ fn store_direct(context: &Context<'_>, w: &mut Writer, spec: &ContractSpec, size
 /// Sums go through workgroup memory, one matrix of each subgroup at a time, to the epilogue.
 fn store_staged(context: &Context<'_>, w: &mut Writer, spec: &ContractSpec, sizes: &Sizes, unit: usize) {
     let (size, lanes) = (sizes.size, sizes.lanes);
-    let row = size + 4;
+    let row = spec.scratch_stride() as usize;
     let subgroups = spec.threads() as usize / lanes;
     let element = if unit == 4 { "vec4<f32>" } else { "f32" };
     w.declare(format!("var<workgroup> sums: array<{element}, {}>;", subgroups * size * row / unit));
@@ -264,8 +265,8 @@ fn finish_call(context: &Context<'_>, w: &mut Writer, spec: &ContractSpec, at: [
     match unit {
         4 => w.bind("sum", format!("sums[scratch + r * {}u + q]", row / 4)),
         _ => {
-            w.bind("from", format!("scratch + r * {row}u + q * 4u"));
-            w.bind("sum", "vec4<f32>(sums[from], sums[from + 1u], sums[from + 2u], sums[from + 3u])");
+            w.bind("at", format!("scratch + r * {row}u + q * 4u"));
+            w.bind("sum", "vec4<f32>(sums[at], sums[at + 1u], sums[at + 2u], sums[at + 3u])");
         }
     }
     let mut tests = Vec::new();

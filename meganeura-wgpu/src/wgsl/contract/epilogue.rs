@@ -1,7 +1,8 @@
 //! From sums to memory: the function `finish`, called for every quad of a result row.
 
 use super::context::Context;
-use super::operand::{COMPONENT, in_elements, load_vector, vector_load};
+use super::loads::{load_vector, vector_load};
+use super::operand::{COMPONENT, in_elements};
 use super::quad::quartered;
 use super::space::{Coords, Flat};
 use crate::wgsl::expr::Exprs;

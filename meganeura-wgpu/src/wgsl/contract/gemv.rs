@@ -5,29 +5,47 @@
 
 use super::context::Context;
 use super::epilogue;
-use super::operand::{COMPONENT, in_elements, loads, vector_load};
+use super::loads::{load_vector, loads, vector_load};
+use super::operand::{COMPONENT, in_elements};
 use super::space::{Coords, Flat, Group};
-use crate::wgsl::PrintError;
-use crate::wgsl::grid::Grid;
+use crate::wgsl::grid::{Grid, quotient, remainder};
 use crate::wgsl::writer::Writer;
+use crate::wgsl::{Launch, Needs, PARAMETERS, PrintError};
 use meganeura_core::kernel::{Bound, Expr, ExprId, Kernel};
 use meganeura_core::schedule::{Adjacent, Caps, GemvSpec};
 
 /// Loads that an invocation has in flight.
 const IN_FLIGHT: usize = 4;
 
-/// Prints the workgroup variables, the epilogue and the body of `main`; gives the grid.
+/// The entry point's parameters where invocations are numbered by subgroup.
+const SUBGROUP_PARAMETERS: [&str; 3] = [
+    "@builtin(workgroup_id) group: vec3<u32>",
+    "@builtin(subgroup_id) subgroup: u32",
+    "@builtin(subgroup_invocation_id) subgroup_lane: u32",
+];
+
+/// Prints the workgroup variables, the epilogue and the body of `main`.
 ///
 /// # Errors
 /// If the device cannot dispatch so many workgroups.
-pub fn print(context: &Context<'_>, w: &mut Writer, spec: &GemvSpec, caps: &Caps) -> Result<Grid, PrintError> {
+pub fn print(context: &Context<'_>, w: &mut Writer, spec: &GemvSpec, caps: &Caps) -> Result<Launch, PrintError> {
     let cols = context.rows.points() == 1;
     let group = if cols { &context.cols } else { &context.rows };
-    let product = Product { context, group, cols, lanes: spec.lanes as usize, results: spec.results as usize };
-    match spec.adjacent {
-        Adjacent::Elements => product.along_depth(w, caps),
-        Adjacent::Rows => product.along_results(w, caps),
-    }
+    // Whole subgroups share a sum, so that they can add it without workgroup memory.
+    let whole = |size: &u32| spec.adjacent == Adjacent::Elements && *size > 1 && spec.lanes.is_multiple_of(*size);
+    let subgroup = caps.subgroup.filter(whole);
+    let (lanes, results) = (spec.lanes as usize, spec.results as usize);
+    let product = Product { context, group, cols, lanes, results, subgroup: subgroup.map(|size| size as usize) };
+    let grid = match spec.adjacent {
+        Adjacent::Elements => product.along_depth(w, caps)?,
+        Adjacent::Rows => product.along_results(w, caps)?,
+    };
+    Ok(Launch {
+        workgroup_size: [spec.lanes * spec.results, 1, 1],
+        grid: grid.size,
+        parameters: if subgroup.is_some() { SUBGROUP_PARAMETERS.to_vec() } else { PARAMETERS.to_vec() },
+        needs: Needs { subgroup: subgroup.is_some(), ..Needs::default() },
+    })
 }
 
 struct Product<'c> {
@@ -38,6 +56,8 @@ struct Product<'c> {
     cols: bool,
     lanes: usize,
     results: usize,
+    /// Size of a subgroup, if whole ones share a sum.
+    subgroup: Option<usize>,
 }
 
 impl Product<'_> {
@@ -47,15 +67,17 @@ impl Product<'_> {
         let total = points * context.batch.points();
         let grid = Grid::new(total.div_ceil(self.results) as u64, caps)?;
         epilogue::finish_one(context, w);
-        w.declare(format!("var<workgroup> sums: array<f32, {}>;", lanes * self.results));
         grid.bind(w);
-        w.bind("lane", format!("local % {lanes}u"));
-        w.bind("own", format!("tile * {}u + local / {lanes}u", self.results));
+        if let Some(size) = self.subgroup {
+            w.bind("local", format!("subgroup * {size}u + subgroup_lane"));
+        }
+        w.bind("lane", remainder("local", lanes as u64));
+        w.bind("own", format!("tile * {}u + {}", self.results, quotient("local", lanes as u64)));
         // Invocations beyond the last result repeat it: all of a workgroup must reach the barriers.
         let ragged = !total.is_multiple_of(self.results);
         w.bind("result", if ragged { format!("min(own, {}u)", total - 1) } else { "own".to_owned() });
-        w.bind("z", format!("result / {points}u"));
-        w.bind("point", format!("result % {points}u"));
+        w.bind("z", quotient("result", points as u64));
+        w.bind("point", remainder("result", points as u64));
         context.declare_batch(w);
         let mut coords = context.batch_coords();
         self.group.decode(w, &Flat::any("point"), "p", &mut coords);
@@ -71,17 +93,39 @@ impl Product<'_> {
             }
             self.operands(w, &coords, axis, targets);
         });
-        w.line(format!("sums[local] = {};", if axis.is_some() { "acc.x + acc.y + (acc.z + acc.w)" } else { "acc" }));
-        w.line("workgroupBarrier();");
-        let mut half = lanes / 2;
-        while half > 0 {
-            w.line(format!("if lane < {half}u {{ sums[local] += sums[local + {half}u]; }}"));
-            w.line("workgroupBarrier();");
-            half /= 2;
-        }
+        w.bind("sum", if axis.is_some() { "acc.x + acc.y + (acc.z + acc.w)" } else { "acc" });
+        self.combine(w);
         let guard = if ragged { format!("lane == 0u && own < {total}u") } else { "lane == 0u".to_owned() };
-        w.line(format!("if {guard} {{ {} }}", self.finish_one("point", "sums[local]")));
+        w.line(format!("if {guard} {{ {} }}", self.finish_one("point", "total")));
         Ok(grid)
+    }
+
+    /// Adds the lanes' `sum`s; in the first lane `total` is the result.
+    fn combine(&self, w: &mut Writer) {
+        let lanes = self.lanes;
+        let Some(size) = self.subgroup else {
+            w.declare(format!("var<workgroup> sums: array<f32, {}>;", lanes * self.results));
+            w.line("sums[local] = sum;");
+            w.line("workgroupBarrier();");
+            let mut half = lanes / 2;
+            while half > 0 {
+                w.line(format!("if lane < {half}u {{ sums[local] += sums[local + {half}u]; }}"));
+                w.line("workgroupBarrier();");
+                half /= 2;
+            }
+            return w.bind("total", "sums[local]");
+        };
+        let subgroups = lanes / size;
+        if subgroups == 1 {
+            return w.bind("total", "subgroupAdd(sum)");
+        }
+        w.declare(format!("var<workgroup> sums: array<f32, {}>;", subgroups * self.results));
+        w.bind("part", "subgroupAdd(sum)");
+        w.line("if subgroup_lane == 0u { sums[subgroup] = part; }");
+        w.line("workgroupBarrier();");
+        let parts: Vec<String> = (0..subgroups).map(|n| format!("sums[first + {n}u]")).collect();
+        w.bind("first", format!("{} * {subgroups}u", quotient("local", lanes as u64)));
+        w.bind("total", parts.join(" + "));
     }
 
     /// Neighbouring invocations walk neighbouring results, four each where they can be vectors.
@@ -99,9 +143,17 @@ impl Product<'_> {
         let sum = if axis.is_some() { "vec4<f32>" } else { "f32" };
         w.declare(format!("var<workgroup> sums: array<{sum}, {}>;", lanes * self.results));
         grid.bind(w);
-        w.bind("lane", format!("local / {}u", self.results));
-        w.bind("z", format!("tile / {blocks}u"));
-        w.bind("own", format!("tile % {blocks}u * {0}u + local % {0}u", self.results));
+        w.bind("lane", quotient("local", self.results as u64));
+        w.bind("z", quotient("tile", blocks as u64));
+        w.bind(
+            "own",
+            format!(
+                "{} * {}u + {}",
+                remainder("tile", blocks as u64),
+                self.results,
+                remainder("local", self.results as u64)
+            ),
+        );
         let ragged = !points.is_multiple_of(self.results);
         w.bind("point", if ragged { format!("min(own, {}u)", points - 1) } else { "own".to_owned() });
         context.declare_batch(w);
@@ -196,7 +248,7 @@ impl Product<'_> {
         for id in loads(self.context.kernel, root) {
             let Some((arg, index, mask)) = vector_load(self.context, id, axis) else { continue };
             let name = format!("v{}", id.0);
-            super::operand::load_vector(self.context, w, &name, coords, (arg, &index, &mask));
+            load_vector(self.context, w, &name, coords, (arg, &index, &mask));
             named.push((id, name));
         }
         match named.as_slice() {

@@ -4,6 +4,7 @@ mod context;
 mod coop;
 mod epilogue;
 mod gemv;
+mod loads;
 mod operand;
 mod order;
 mod quad;
@@ -31,16 +32,14 @@ pub(super) fn print(
     caps: &Caps,
     w: &mut Writer,
 ) -> Result<Launch, PrintError> {
+    let kernel = &kernel.simplified().oriented();
     let narrow = stored_as_scalars(kernel, spec);
     let context = Context::new(kernel, bindings, &narrow).ok_or_else(|| mismatch(kernel, spec))?;
     match spec {
         Spec::Contract(contract) => tiled(&context, contract, caps, w),
-        Spec::Gemv(gemv) if context.rows.points() == 1 || context.cols.points() == 1 => Ok(Launch {
-            workgroup_size: [spec.threads(), 1, 1],
-            grid: gemv::print(&context, w, gemv, caps)?.size,
-            parameters: PARAMETERS.to_vec(),
-            needs: Needs::default(),
-        }),
+        Spec::Gemv(gemv) if context.rows.points() == 1 || context.cols.points() == 1 => {
+            gemv::print(&context, w, gemv, caps)
+        }
         _ => Err(mismatch(kernel, spec)),
     }
 }

@@ -5,46 +5,15 @@
 //! are stored, so that no arithmetic waits for memory.
 
 use super::context::Context;
-use super::quad::{common_bound, fixed, quartered};
+use super::loads::{Fill, Form, Register, choose_fill, registers};
 use super::space::{Coords, Flat, Group};
-use crate::wgsl::bindings::value_type;
 use crate::wgsl::expr::Exprs;
 use crate::wgsl::writer::Writer;
 use meganeura_core::index::Index;
-use meganeura_core::kernel::{Bound, Expr, ExprId, Kernel};
+use meganeura_core::kernel::{Bound, Expr, ExprId};
 
 /// Names of a vector's components.
 pub const COMPONENT: [char; 4] = ['x', 'y', 'z', 'w'];
-
-/// How the quads of a tile are dealt to threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
-    /// A quad lies along the free axes, neighbouring threads too.
-    Across,
-    /// A quad lies along the contracted axes, neighbouring threads too.
-    Along,
-    /// A quad lies along the contracted axes, neighbouring threads along the free axes: scalar loads are coalesced.
-    Columns,
-}
-
-/// How a load of the prologue gets the four values of a quad.
-#[derive(Clone, Debug)]
-enum Form {
-    /// One vector load at this index over quad coordinates, where these bounds hold.
-    Vector { index: Index, mask: Vec<Bound> },
-    /// One scalar, the same for the quad.
-    Common,
-    /// Four scalar loads.
-    Scalars,
-}
-
-/// What is held in registers between load and store.
-#[derive(Clone, Debug)]
-struct Register {
-    /// A load of the prologue; `None` for the whole operand, evaluated as it is loaded.
-    load: Option<ExprId>,
-    form: Form,
-}
 
 /// One operand of a tiled contraction.
 pub struct Operand<'c> {
@@ -189,8 +158,13 @@ impl<'c> Operand<'c> {
                 if !mask.is_empty() {
                     w.line(format!("var {name}ok: bool;"));
                 }
-                let constant = self.part(index, false);
-                w.bind(&format!("{name}p"), self.context.exprs(coords.clone()).index_text(&constant));
+                let (mut constant, mut coords) = (self.part(index, false), coords.clone());
+                if let (true, Some(&fastest)) = (self.steady(), self.depth.axes.last()) {
+                    let stride = index.stride(fastest).unwrap_or_default();
+                    constant = constant.plus(&Index::axis(fastest).times(stride));
+                    coords[fastest] = format!("{}k{item}", self.name);
+                }
+                w.bind(&format!("{name}p"), self.context.exprs(coords).index_text(&constant));
             }
         }
     }
@@ -209,11 +183,25 @@ impl<'c> Operand<'c> {
         Index { offset: if varying { 0 } else { index.offset }, terms: terms.cloned().collect() }
     }
 
+    /// Whether all loads depend on the place in the tile only by a constant that is added to the index: then what changes
+    /// from tile to tile is the same for all invocations.
+    fn steady(&self) -> bool {
+        let (Some(&fastest), Some(extent)) = (self.depth.axes.last(), self.depth.extents.last()) else { return false };
+        let tiles = if self.depth.axes.len() == 1 { self.depth.points() } else { *extent };
+        let linear = |register: &Register| match &register.form {
+            Form::Vector { index, mask } => {
+                index.stride(fastest).is_some() && !mask.iter().any(|bound| bound.index.uses_axis(fastest))
+            }
+            _ => false,
+        };
+        tiles.is_multiple_of(self.steps) && self.registers.iter().all(linear)
+    }
+
     /// Loads the tile that begins at the contracted position `start` (a name) into registers.
     pub fn load(&self, w: &mut Writer, start: &str) {
         for item in 0..self.items() {
             w.open(self.guard(item));
-            let points = self.points(w, item, start);
+            let points = if self.steady() { self.first_point(w, item, start) } else { self.points(w, item, start) };
             for (n, register) in self.registers.iter().enumerate() {
                 self.load_register(w, item, n, register, &points);
             }
@@ -221,7 +209,22 @@ impl<'c> Operand<'c> {
         }
     }
 
-    /// Coordinates of the four values of an item's quad, in quads (`[whole]`) where the quad lies along one axis.
+    /// Coordinates of a quad at the beginning of the tile, for operands that are [`Self::steady`].
+    fn first_point(&self, w: &mut Writer, item: usize, start: &str) -> Points {
+        let mut coords = self.free_texts(item);
+        match (self.fill, self.depth.quad_axis()) {
+            (Fill::Along | Fill::Columns, Some(axis)) => {
+                self.depth.decode_quads(w, &Flat::any(format!("({start} / 4u)")), "", &mut coords);
+                Points::Quad(coords, axis)
+            }
+            _ => {
+                self.depth.decode(w, &Flat::any(start), "", &mut coords);
+                Points::Quad(coords, self.free.quad_axis().unwrap_or_default())
+            }
+        }
+    }
+
+    /// Coordinates of the four values of an item's quad; they count quads along the axis where the quad lies along one.
     fn points(&self, w: &mut Writer, item: usize, start: &str) -> Points {
         let a = self.name;
         let mut coords = self.free_texts(item);
@@ -392,86 +395,4 @@ pub fn in_elements(coords: &Coords, axis: usize, component: usize) -> Coords {
 /// The conjunction of bounds.
 pub fn bounds_text(exprs: &mut Exprs<'_>, bounds: &[Bound]) -> String {
     exprs.mask_text(bounds).unwrap_or_else(|| "true".to_owned())
-}
-
-/// The vector form of a load along the quads of `axis`, if it has one and its binding is one of vectors.
-pub fn vector_load(context: &Context<'_>, id: ExprId, axis: usize) -> Option<(usize, Index, Vec<Bound>)> {
-    quad_load(context.kernel, id, axis).filter(|(arg, ..)| context.vectors[*arg])
-}
-
-/// The vector form of a load along the quads of `axis`: argument, vector number over quad coordinates, bounds.
-pub fn quad_load(kernel: &Kernel, id: ExprId, axis: usize) -> Option<(usize, Index, Vec<Bound>)> {
-    let Expr::Load { arg, index, mask } = kernel.expr(id) else { return None };
-    let mask = mask.iter().map(|bound| common_bound(bound, axis)).collect::<Option<Vec<_>>>()?;
-    Some((*arg, quartered(index, axis)?, mask))
-}
-
-/// Names the vector that a load gets at a quad, zero where its bounds do not hold.
-pub fn load_vector(
-    context: &Context<'_>,
-    w: &mut Writer,
-    name: &str,
-    coords: &Coords,
-    (arg, index, mask): (usize, &Index, &[Bound]),
-) {
-    let mut exprs = context.exprs(coords.clone());
-    let at = exprs.index_text(index);
-    match exprs.mask_text(mask) {
-        None => w.bind(name, context.vector(arg, &at)),
-        Some(inside) => {
-            w.bind(&format!("{name}ok"), inside);
-            let zero = format!("vec4<{}>()", value_type(context.kernel.args[arg].dtype));
-            let element = context.vector(arg, &format!("select(0u, {at}, {name}ok)"));
-            w.bind(name, format!("select({zero}, {element}, {name}ok)"));
-        }
-    }
-}
-
-/// All loads that an expression needs.
-pub fn loads(kernel: &Kernel, root: ExprId) -> Vec<ExprId> {
-    let needed = kernel.needed_for(&[root], true);
-    needed.into_iter().filter(|&id| matches!(kernel.expr(id), Expr::Load { .. })).collect()
-}
-
-fn choose_fill(context: &Context<'_>, root: ExprId, free: &Group, depth: &Group) -> Fill {
-    let vectors = |group: &Group| {
-        let Some(axis) = group.quad_axis() else { return 0 };
-        loads(context.kernel, root).into_iter().filter(|&id| vector_load(context, id, axis).is_some()).count()
-    };
-    let unit_stride = |group: &Group| {
-        let Some(&axis) = group.axes.last() else { return false };
-        loads(context.kernel, root).iter().any(|&id| match context.kernel.expr(id) {
-            Expr::Load { index, .. } => index.stride(axis) == Some(1),
-            _ => false,
-        })
-    };
-    match (vectors(free), vectors(depth)) {
-        (across, along) if across > along => Fill::Across,
-        (_, along) if along > 0 => Fill::Along,
-        _ if unit_stride(free) && !unit_stride(depth) => Fill::Columns,
-        _ => Fill::Along,
-    }
-}
-
-fn registers(context: &Context<'_>, root: ExprId, axis: Option<usize>) -> Vec<Register> {
-    let loads = loads(context.kernel, root);
-    // A gather's index is computed from other loads: evaluate the operand as it is loaded.
-    if loads.iter().any(|&id| !context.kernel.expr(id).operands().is_empty()) {
-        return vec![Register { load: None, form: Form::Scalars }];
-    }
-    let form = |id: ExprId| {
-        let Some(axis) = axis else { return Form::Scalars };
-        if let Some((_, index, mask)) = vector_load(context, id, axis) {
-            return Form::Vector { index, mask };
-        }
-        match context.kernel.expr(id) {
-            Expr::Load { index, mask, .. }
-                if fixed(index, axis).is_some() && mask.iter().all(|bound| fixed(&bound.index, axis).is_some()) =>
-            {
-                Form::Common
-            }
-            _ => Form::Scalars,
-        }
-    };
-    loads.into_iter().map(|id| Register { load: Some(id), form: form(id) }).collect()
 }

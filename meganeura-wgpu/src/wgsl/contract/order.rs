@@ -1,7 +1,7 @@
 //! Which workgroup computes which tile of the result.
 
 use crate::wgsl::PrintError;
-use crate::wgsl::grid::Grid;
+use crate::wgsl::grid::{Grid, quotient, remainder};
 use crate::wgsl::writer::Writer;
 use meganeura_core::schedule::Caps;
 
@@ -32,22 +32,22 @@ impl Order {
         self.grid.bind(w);
         let mut tile = "tile";
         if batch > 1 {
-            w.bind("z", format!("tile / {}u", across * down));
-            w.bind("plane", format!("tile % {}u", across * down));
+            w.bind("z", quotient("tile", (across * down) as u64));
+            w.bind("plane", remainder("tile", (across * down) as u64));
             tile = "plane";
         } else {
             w.bind("z", "0u");
         }
         if self.row_group > 1 {
             let band = self.row_group * across;
-            w.bind("band", format!("{tile} / {band}u"));
-            w.bind("within", format!("{tile} % {band}u"));
+            w.bind("band", quotient(tile, band as u64));
+            w.bind("within", remainder(tile, band as u64));
             w.bind("height", format!("min({down}u - band * {0}u, {0}u)", self.row_group));
             w.bind("ty", format!("band * {}u + within % height", self.row_group));
             w.bind("tx", "within / height");
         } else {
-            w.bind("ty", format!("{tile} / {across}u"));
-            w.bind("tx", format!("{tile} % {across}u"));
+            w.bind("ty", quotient(tile, across as u64));
+            w.bind("tx", remainder(tile, across as u64));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The four groups of axes of a contraction and the texts of coordinates along them.
 
+use crate::wgsl::grid::{quotient, remainder};
 use crate::wgsl::writer::Writer;
 use meganeura_core::kernel::{Kernel, Role};
 
@@ -53,19 +54,20 @@ impl Group {
             return;
         }
         let uniform = flat.aligned.is_some_and(|aligned| extent.is_multiple_of(aligned));
-        let (quotient, remainder) = match &flat.base {
-            Some(base) if uniform => (base.clone(), format!("{base} % {extent}u + {}", flat.rest)),
+        let (position, within) = match &flat.base {
+            Some(base) if uniform => (base.clone(), format!("{} + {}", remainder(base, extent as u64), flat.rest)),
             _ => {
-                w.line(format!("let f{tag} = {};", flat.text()));
-                (format!("f{tag}"), format!("f{tag} % {extent}u"))
+                w.bind(&format!("f{tag}"), flat.text());
+                (format!("f{tag}"), remainder(&format!("f{tag}"), extent as u64))
             }
         };
-        w.line(format!("let i{fastest}{tag} = {remainder};"));
+        w.bind(&format!("i{fastest}{tag}"), within);
         coords[fastest] = format!("i{fastest}{tag}");
         let mut divisor = extent;
         for (at, &axis) in slower.iter().enumerate().rev() {
-            let modulus = if at == 0 { String::new() } else { format!(" % {}u", self.extents[at]) };
-            w.line(format!("let i{axis}{tag} = {quotient} / {divisor}u{modulus};"));
+            let outer = quotient(&position, divisor as u64);
+            let text = if at == 0 { outer } else { remainder(&outer, self.extents[at] as u64) };
+            w.bind(&format!("i{axis}{tag}"), text);
             coords[axis] = format!("i{axis}{tag}");
             divisor *= self.extents[at];
         }

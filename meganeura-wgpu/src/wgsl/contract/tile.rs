@@ -7,7 +7,8 @@
 
 use super::context::Context;
 use super::epilogue;
-use super::operand::{COMPONENT, Fill, Operand, Tile};
+use super::loads::Fill;
+use super::operand::{COMPONENT, Operand, Tile};
 use super::order::Order;
 use super::walk::Walk;
 use crate::wgsl::writer::Writer;
@@ -145,15 +146,15 @@ fn multiply(w: &mut Writer, sizes: &Sizes, sa: &Stage, sb: &Stage) {
     for k in 0..sizes.tile[2] {
         w.open("");
         for i in 0..down / 4 {
-            w.line(format!("let a{i} = {};", sa.read(k, "row", i * high)));
+            w.line(format!("let x{i} = {};", sa.read(k, "row", i * high)));
         }
         for j in 0..across / 4 {
-            w.line(format!("let b{j} = {};", sb.read(k, "col", j * wide)));
+            w.line(format!("let y{j} = {};", sb.read(k, "col", j * wide)));
         }
         for i in 0..down {
             for j in 0..across / 4 {
                 let component = COMPONENT[i % 4];
-                w.line(format!("r{i}_{j} = fma(vec4<f32>(a{}.{component}), b{j}, r{i}_{j});", i / 4));
+                w.line(format!("r{i}_{j} = fma(vec4<f32>(x{}.{component}), y{j}, r{i}_{j});", i / 4));
             }
         }
         w.close();
