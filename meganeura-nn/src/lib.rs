@@ -1,1 +1,6 @@
-//! Placeholder.
+//! Layers, losses, optimisers, data and checkpoints of meganeura.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod data;
+pub mod random;
