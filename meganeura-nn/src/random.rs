@@ -109,7 +109,7 @@ mod tests {
     fn the_same_seed_and_name_give_the_same_bits_for_ever() {
         let mut random = Random::new(7, "fc1.weight");
         let bits = [random.bits(), random.normal().to_bits(), random.normal().to_bits(), random.uniform().to_bits()];
-        assert_eq!(bits, [0, 0, 0, 0]);
+        assert_eq!(bits, [6442500269166107165, 4601310025213514139, 4598315431273161480, 4578445230614229504]);
         assert_ne!(Random::new(8, "fc1.weight").bits(), bits[0]);
         assert_ne!(Random::new(7, "fc2.weight").bits(), bits[0]);
     }
