@@ -55,6 +55,11 @@ impl DType {
         DType::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
+    /// `a + b` as this type adds: integers wrap, floats keep f64's precision.
+    pub fn wrapping_sum(self, a: f64, b: f64) -> f64 {
+        crate::scalar::Binary::Add.eval(self, a, b)
+    }
+
     /// What storing `value` in this type and reading it back gives: the rounding or wrapping of one element.
     ///
     /// Integers out of range saturate as Rust's `as` does; a `NaN` becomes 0 in integer types.

@@ -92,7 +92,8 @@ impl Index {
         if factor == 0 {
             return Index::constant(0);
         }
-        let terms = self.terms.iter().map(|term| Term { atom: term.atom.clone(), stride: term.stride * factor }).collect();
+        let terms =
+            self.terms.iter().map(|term| Term { atom: term.atom.clone(), stride: term.stride * factor }).collect();
         Index { offset: self.offset * factor, terms }
     }
 
@@ -103,7 +104,8 @@ impl Index {
             return self.clone();
         }
         let (multiple, rest) = self.split(divisor);
-        if multiple.is_empty_sum() || rest.in_range(divisor, axes) || rest.range(axes).is_some_and(|(low, _)| low >= 0) {
+        if multiple.is_empty_sum() || rest.in_range(divisor, axes) || rest.range(axes).is_some_and(|(low, _)| low >= 0)
+        {
             let mut quotient = multiple;
             if !rest.in_range(divisor, axes) {
                 quotient = quotient.plus(&rest.nested_div(divisor));
@@ -259,7 +261,10 @@ impl Atom {
 
 /// The row-major linear index of `coords` in `shape`.
 pub fn flatten(coords: &[Index], shape: &Shape) -> Index {
-    coords.iter().zip(shape.strides()).fold(Index::constant(0), |sum, (coord, stride)| sum.plus(&coord.times(stride as i64)))
+    coords
+        .iter()
+        .zip(shape.strides())
+        .fold(Index::constant(0), |sum, (coord, stride)| sum.plus(&coord.times(stride as i64)))
 }
 
 /// The coordinates in `shape` of a row-major linear index; `axes` are the extents of the iteration space.

@@ -2,11 +2,15 @@
 //! scheduled for a device, and memory-planned. This crate knows neither WGSL nor wgpu nor files; it holds the f64
 //! oracle that defines what every op means, and the CPU device that executes the same [`memory::Plan`] as a GPU.
 
-
+pub mod compose;
 pub mod dtype;
+pub mod grad;
 pub mod index;
+pub mod ir;
 pub mod kernel;
 pub mod memory;
+pub mod ops;
+pub mod oracle;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;

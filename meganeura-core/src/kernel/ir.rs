@@ -1,7 +1,7 @@
 //! The structure of a kernel; the verifier's invariants K1–K4 are in `verify`, its meaning in `interp`.
 
-pub use crate::index::ExprId;
 use crate::dtype::DType;
+pub use crate::index::ExprId;
 use crate::index::Index;
 use crate::scalar::{Binary, Compare, Monoid, Scalar, Unary};
 
@@ -196,8 +196,7 @@ impl Kernel {
                 Expr::Within(mask) => bounds(mask),
                 _ => false,
             };
-            let inherited =
-                !matches!(expr, Expr::Reduce(..)) && expr.operands().iter().any(|id| varies[id.0 as usize]);
+            let inherited = !matches!(expr, Expr::Reduce(..)) && expr.operands().iter().any(|id| varies[id.0 as usize]);
             varies.push(own || inherited);
         }
         varies
@@ -272,9 +271,6 @@ mod tests {
         // Known answers of the authors' Random123 distribution, threefry2x32-20.
         assert_eq!(threefry([0, 0], [0, 0]), [0x6b20_0159, 0x99ba_4efe]);
         assert_eq!(threefry([u32::MAX; 2], [u32::MAX; 2]), [0x1cb9_96fc, 0xbb00_2be7]);
-        assert_eq!(
-            threefry([0x1319_8a2e, 0x0370_7344], [0x243f_6a88, 0x85a3_08d3]),
-            [0xc492_3a9c, 0x483d_f7a0]
-        );
+        assert_eq!(threefry([0x1319_8a2e, 0x0370_7344], [0x243f_6a88, 0x85a3_08d3]), [0xc492_3a9c, 0x483d_f7a0]);
     }
 }

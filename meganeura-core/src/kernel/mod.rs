@@ -13,5 +13,7 @@
 //!   [`Expr::Acc`] (the *epilogue*).
 
 mod ir;
+mod point;
 
 pub use ir::*;
+pub use point::{Mismatch, PointContext};

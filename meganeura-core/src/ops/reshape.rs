@@ -1,0 +1,66 @@
+//! The same elements under another shape.
+
+use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use crate::index::{Index, flatten, unflatten};
+use crate::ir::{Value, Violation};
+use crate::kernel::{ExprId, Mismatch, PointContext};
+use crate::oracle::Array;
+use crate::shape::{Shape, TensorType};
+
+/// The operand's elements in row-major order under `shape`, which has as many elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reshape {
+    /// The result's shape.
+    pub shape: Shape,
+}
+
+impl Operation for Reshape {
+    fn name(&self) -> &'static str {
+        "reshape"
+    }
+    fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
+        operand_count(operands, 1)?;
+        let [from, to] = [operands[0].elements(), self.shape.elements()];
+        Violation::unless(from == to, "a reshape keeps the number of elements", || {
+            format!("{} ({from}) to {} ({to})", operands[0].shape, self.shape)
+        })?;
+        Ok(TensorType::new(operands[0].dtype, &self.shape))
+    }
+    fn vjp<'g>(&self, at: &Vjp<'_, 'g>) -> Vec<Option<Value<'g>>> {
+        vec![Some(at.cotangent.reshape(at.operands[0].shape()))]
+    }
+    fn eval(&self, operands: &[&Array], result: &TensorType) -> Array {
+        Array::new(result.clone(), operands[0].data.clone())
+    }
+    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
+        Lowering::Point
+    }
+    fn point(
+        &self,
+        operands: &[TensorType],
+        result: &TensorType,
+        cx: &mut dyn PointContext,
+        coords: &[Index],
+    ) -> Result<ExprId, Mismatch> {
+        let axes = cx.axes().to_vec();
+        let coords = unflatten(&flatten(coords, &result.shape), &operands[0].shape, &axes);
+        cx.operand(0, &coords)
+    }
+    fn carry(&self, operand: &TensorType, result: &TensorType, coords: &[Index], axes: &[usize]) -> Option<Vec<Index>> {
+        Some(unflatten(&flatten(coords, &operand.shape), &result.shape, axes))
+    }
+    fn samples() -> Vec<Sample> {
+        let shapes: [(&[usize], &[usize]); 6] = [
+            (&[], &[1]),
+            (&[1], &[1, 1]),
+            (&[3, 35], &[7, 15]),
+            (&[65, 2], &[13, 10]),
+            (&[4, 6, 17], &[24, 17]),
+            (&[101], &[101, 1]),
+        ];
+        shapes
+            .iter()
+            .map(|&(from, to)| Sample::new(Op::Reshape(Reshape { shape: to.into() }), [SampleOperand::float(from)]))
+            .collect()
+    }
+}
