@@ -3,4 +3,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod data;
+pub mod init;
+pub mod layers;
+pub mod loss;
+pub mod optim;
+pub mod params;
 pub mod random;

@@ -31,9 +31,8 @@ pub fn install_software_gpu() -> Result<(), String> {
         root.apt(&["update"])?;
     }
     let install = ["install", "-y", "--no-install-recommends"];
-    let from_suite = suite.ok_or_else(String::new).and_then(|suite| {
-        root.apt(&[&install[..], &["-t", &suite], &PACKAGES].concat())
-    });
+    let from_suite =
+        suite.ok_or_else(String::new).and_then(|suite| root.apt(&[&install[..], &["-t", &suite], &PACKAGES].concat()));
     from_suite.or_else(|_| root.apt(&[&install[..], &PACKAGES].concat()))
 }
 
@@ -138,7 +137,8 @@ fn derive_line(line: &str, from: &str, to: &str) -> Option<String> {
 
 fn derive_paragraph(lines: &[&str], from: &str, to: &str) -> Option<String> {
     let value = |name: &str| {
-        let named = lines.iter().find_map(|line| line.split_once(':').filter(|(own, _)| own.eq_ignore_ascii_case(name)));
+        let named =
+            lines.iter().find_map(|line| line.split_once(':').filter(|(own, _)| own.eq_ignore_ascii_case(name)));
         named.map(|(_, value)| value.trim())
     };
     let has = |name: &str, word: &str| value(name).is_some_and(|value| value.split_whitespace().any(|own| own == word));
@@ -181,9 +181,15 @@ mod tests {
         let text = "# deb mirror:/a stable main\ndeb-src mirror:/a stable main\n\
                     deb [arch=amd64 signed-by=/k.gpg] mirror:/a stable main contrib\n";
         let derived = Format::Line.derive(text, "stable", "stable-backports");
-        assert_eq!(derived.as_deref(), Some("deb [arch=amd64 signed-by=/k.gpg] mirror:/a stable-backports main contrib\n"));
+        assert_eq!(
+            derived.as_deref(),
+            Some("deb [arch=amd64 signed-by=/k.gpg] mirror:/a stable-backports main contrib\n")
+        );
         assert_eq!(Format::Line.derive("deb mirror:/a other main", "stable", "b"), None);
-        assert_eq!(Format::Line.derive("deb mirror:/a stable main", "stable", "b").as_deref(), Some("deb mirror:/a b main\n"));
+        assert_eq!(
+            Format::Line.derive("deb mirror:/a stable main", "stable", "b").as_deref(),
+            Some("deb mirror:/a b main\n")
+        );
         assert_eq!(Format::Line.derive("deb\n\ndeb x", "stable", "b"), None);
     }
 
@@ -192,7 +198,8 @@ mod tests {
         let text = "Types: deb\nURIs: mirror:/s\nSuites: stable-security\n\nTypes: deb deb-src\n# Why: because\n\
                     URIs: mirror:/a\nSuites: stable stable-updates\nComponents: main\nSigned-By:\n -----BEGIN\n .\n";
         let derived = Format::Deb822.derive(text, "stable", "stable-backports");
-        let expected = "Types: deb\nURIs: mirror:/a\nSuites: stable-backports\nComponents: main\nSigned-By:\n -----BEGIN\n .\n";
+        let expected =
+            "Types: deb\nURIs: mirror:/a\nSuites: stable-backports\nComponents: main\nSigned-By:\n -----BEGIN\n .\n";
         assert_eq!(derived.as_deref(), Some(expected));
         assert_eq!(Format::Deb822.derive(expected, "stable", "x"), None);
         assert_eq!(Format::Deb822.derive(&format!("Enabled: no\n{expected}"), "stable-backports", "x"), None);

@@ -5,12 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Where loaders look for driver descriptions on Linux.
-const DRIVER_FOLDERS: [&str; 4] = [
-    "/usr/share/vulkan/icd.d",
-    "/usr/local/share/vulkan/icd.d",
-    "/etc/vulkan/icd.d",
-    "/usr/local/etc/vulkan/icd.d",
-];
+const DRIVER_FOLDERS: [&str; 4] =
+    ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/etc/vulkan/icd.d"];
 
 /// What lacks.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,8 +21,10 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Missing::Loader => "no Vulkan loader (libvulkan.so.1) on this machine",
-            Missing::Driver => "no Vulkan driver on this machine: no description in /usr/share/vulkan/icd.d, \
-                                /etc/vulkan/icd.d or VK_DRIVER_FILES names a library that is there",
+            Missing::Driver => {
+                "no Vulkan driver on this machine: no description in /usr/share/vulkan/icd.d, \
+                                /etc/vulkan/icd.d or VK_DRIVER_FILES names a library that is there"
+            }
         })
     }
 }

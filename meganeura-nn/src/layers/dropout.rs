@@ -3,7 +3,7 @@
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::{Builder, StateSpec, Value};
 use meganeura_core::scalar::Scalar;
-use meganeura_core::shape::TensorType;
+use meganeura_core::shape::{Shape, TensorType};
 use std::cell::Cell;
 
 /// The source of a program's random numbers: a state `u32[2]` of seed and step, that counts the steps itself.
@@ -32,7 +32,7 @@ impl<'g> Randomness<'g> {
 
     /// Uniform `f32` of `[0, 1)`, from a stream that no other call uses.
     #[track_caller]
-    pub fn uniform(&self, shape: impl Into<meganeura_core::shape::Shape>) -> Value<'g> {
+    pub fn uniform(&self, shape: impl Into<Shape>) -> Value<'g> {
         let stream = self.streams.get();
         self.streams.set(stream.wrapping_add(1));
         self.key.builder().random_uniform(self.key, shape, stream)
@@ -58,10 +58,10 @@ impl Dropout {
     pub fn apply<'g>(&self, randomness: Option<&Randomness<'g>>, x: Value<'g>) -> Value<'g> {
         match randomness {
             Some(randomness) if self.rate != 0.0 => {
-                let kept = randomness.uniform(x.shape()).ge(x.like(0.0) + self.rate);
-                // A rate of 1 keeps nothing: scale 1 avoids 0 · ∞.
+                let dropped = randomness.uniform(x.shape()).lt(x.like(f64::from(self.rate)));
                 let scale = if self.rate == 1.0 { 1.0 } else { 1.0 / (1.0 - self.rate) };
-                kept.select(x * scale, x.like(0.0))
+                // A product, not a choice between x and 0: NaN in a dropped element stays, as in PyTorch.
+                x * dropped.select(x.like(0.0), x.like(f64::from(scale)))
             }
             _ => x,
         }
