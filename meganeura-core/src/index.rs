@@ -227,16 +227,23 @@ impl Index {
     /// The kernel values that this index reads, nested ones too.
     pub fn values(&self) -> Vec<ExprId> {
         let mut found = Vec::new();
-        self.visit_values(&mut |id| found.push(id));
+        self.visit_values(&mut |id, _| found.push(id));
         found
     }
 
-    fn visit_values(&self, visit: &mut dyn FnMut(ExprId)) {
+    /// The kernel values that this index reads with the bounds stated for them, nested ones too.
+    pub fn stated_bounds(&self) -> Vec<(ExprId, i64)> {
+        let mut found = Vec::new();
+        self.visit_values(&mut |id, bound| found.push((id, bound)));
+        found
+    }
+
+    fn visit_values(&self, visit: &mut dyn FnMut(ExprId, i64)) {
         for term in &self.terms {
             match &term.atom {
                 Atom::Axis(_) => {}
                 Atom::Div(inner, _) | Atom::Mod(inner, _) => inner.visit_values(visit),
-                Atom::Value(id, _) => visit(*id),
+                Atom::Value(id, bound) => visit(*id, *bound),
             }
         }
     }

@@ -2,7 +2,10 @@
 //! scheduled for a device, and memory-planned. This crate knows neither WGSL nor wgpu nor files; it holds the f64
 //! oracle that defines what every op means, and the CPU device that executes the same [`memory::Plan`] as a GPU.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
 pub mod compose;
+pub mod debug;
 pub mod dtype;
 pub mod grad;
 pub mod index;
@@ -14,3 +17,4 @@ pub mod oracle;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;
+pub mod tensor;

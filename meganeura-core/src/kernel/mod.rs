@@ -12,8 +12,11 @@
 //!   operands are arbitrary expressions (loads with access maps and elementwise work: the *prologue*) and the stores see
 //!   [`Expr::Acc`] (the *epilogue*).
 
+mod interp;
 mod ir;
 mod point;
 
+pub(crate) use interp::points;
+pub use interp::{InterpError, interp};
 pub use ir::*;
 pub use point::{Mismatch, PointContext};

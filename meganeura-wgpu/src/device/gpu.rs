@@ -1,0 +1,177 @@
+//! An open wgpu device: errors, loss and waiting made into results.
+
+use crate::error::DeviceError;
+use crate::pipelines::PipelineCache;
+use meganeura_core::schedule::Caps;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use wgpu::{Adapter, DeviceDescriptor, ErrorFilter, ExperimentalFeatures, Features, MemoryHints, PollError, PollType};
+
+/// A wgpu device with what is known about its health, and the pipelines made on it.
+pub(crate) struct Gpu {
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    pub caps: Arc<Caps>,
+    pub pipelines: PipelineCache,
+    health: Arc<Health>,
+}
+
+/// Filled by wgpu's callbacks, on whatever thread they come.
+#[derive(Default)]
+struct Health {
+    lost: AtomicBool,
+    loss: Mutex<Option<String>>,
+    uncaptured: Mutex<Option<String>>,
+}
+
+/// An error that a wgpu call reported.
+pub(crate) enum CallError {
+    OutOfMemory,
+    Refused(String),
+    Lost(DeviceError),
+}
+
+impl CallError {
+    /// As the error of something that is not an allocation and has no text of its own.
+    pub fn during(self, action: &'static str) -> DeviceError {
+        match self {
+            CallError::OutOfMemory => DeviceError::OutOfMemory { item: action.to_owned(), bytes: 0 },
+            CallError::Refused(message) => DeviceError::Refused { action, message },
+            CallError::Lost(error) => error,
+        }
+    }
+}
+
+/// Opens an adapter with its own limits and the optional features that kernels can use; if the driver refuses,
+/// without the experimental ones, and then without any.
+pub(super) fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), DeviceError> {
+    let optional = Features::SHADER_F16
+        | Features::SUBGROUP
+        | Features::IMMEDIATES
+        | Features::TIMESTAMP_QUERY
+        | Features::TIMESTAMP_QUERY_INSIDE_PASSES
+        | Features::PIPELINE_CACHE;
+    let experimental = Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+    let mut attempts = [optional | experimental, optional, Features::empty()].map(|all| all & adapter.features()).to_vec();
+    attempts.dedup();
+    let mut refusal = String::new();
+    for features in attempts {
+        match request(adapter, features) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => {
+                tracing::warn!("{} refused {features:?}: {error}", adapter.get_info().name);
+                refusal = error.to_string();
+            }
+        }
+    }
+    Err(DeviceError::Open { adapter: adapter.get_info().name, message: refusal })
+}
+
+fn request(
+    adapter: &Adapter,
+    features: Features,
+) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    let experimental_features = if features.contains(Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
+        // SAFETY: the token states that experimental features may have bugs. The only one requested is the cooperative
+        // matrix, and the printer of shaders keeps to the forms that were seen to translate and compute rightly.
+        unsafe { ExperimentalFeatures::enabled() }
+    } else {
+        ExperimentalFeatures::disabled()
+    };
+    pollster::block_on(adapter.request_device(&DeviceDescriptor {
+        label: Some("meganeura"),
+        required_features: features,
+        required_limits: adapter.limits(),
+        experimental_features,
+        // The hint for performance reserves 128 MiB with the first buffer. Plans ask for few, large buffers, which get
+        // an allocation of their own under either hint.
+        memory_hints: MemoryHints::MemoryUsage,
+        ..DeviceDescriptor::default()
+    }))
+}
+
+impl Gpu {
+    pub fn new(device: wgpu::Device, queue: wgpu::Queue, caps: Arc<Caps>) -> Gpu {
+        let health = Arc::new(Health::default());
+        let seen = Arc::clone(&health);
+        device.set_device_lost_callback(move |reason, message| {
+            record(&seen.loss, format!("{reason:?}: {message}"));
+            seen.lost.store(true, Ordering::Release);
+        });
+        let seen = Arc::clone(&health);
+        device.on_uncaptured_error(Arc::new(move |error| {
+            tracing::error!("uncaptured wgpu error: {error}");
+            record(&seen.uncaptured, error.to_string());
+        }));
+        Gpu { device, queue, caps, pipelines: PipelineCache::default(), health }
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.health.lost.load(Ordering::Acquire)
+    }
+
+    /// Fails if the device is lost, or if an error reached no caller since the last check.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        if self.is_lost() {
+            let loss = self.health.loss.lock().unwrap_or_else(PoisonError::into_inner);
+            return Err(DeviceError::Lost { message: loss.clone().unwrap_or_default() });
+        }
+        match self.health.uncaptured.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(message) => Err(DeviceError::Refused { action: "run an earlier call", message }),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs wgpu calls that report errors on the side, and returns the first error instead. Panics inside wgpu and naga
+    /// are caught too: naga's SPIR-V writer panics on some modules that its validator accepts.
+    pub fn call<T>(&self, calls: impl FnOnce() -> T) -> Result<T, CallError> {
+        let scopes = [ErrorFilter::OutOfMemory, ErrorFilter::Validation, ErrorFilter::Internal]
+            .map(|filter| self.device.push_error_scope(filter));
+        // The state that a panic could leave half-changed is wgpu's own, whose locks do not poison; the objects being
+        // made are dropped.
+        let result = catch_unwind(AssertUnwindSafe(calls));
+        let mut errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop())).collect::<Vec<_>>();
+        if let Err(lost) = self.check() {
+            return Err(CallError::Lost(lost));
+        }
+        match (result, errors.pop()) {
+            (Err(panic), _) => Err(CallError::Refused(panic_text(panic.as_ref()))),
+            (Ok(_), Some(wgpu::Error::OutOfMemory { .. })) => Err(CallError::OutOfMemory),
+            (Ok(_), Some(error)) => Err(CallError::Refused(error.to_string())),
+            (Ok(value), None) => Ok(value),
+        }
+    }
+
+    /// Waits until a submission is done, at most for `watchdog`.
+    pub fn wait(
+        &self,
+        submission: wgpu::SubmissionIndex,
+        action: &'static str,
+        watchdog: Duration,
+    ) -> Result<(), DeviceError> {
+        self.check()?;
+        let poll = PollType::Wait { submission_index: Some(submission), timeout: Some(watchdog) };
+        // `poll` panics where the wait itself fails, as on a lost device.
+        let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(poll)));
+        self.check()?;
+        match polled {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(PollError::Timeout)) => Err(DeviceError::TimeOut { action, after: watchdog }),
+            Ok(Err(error)) => Err(DeviceError::Refused { action, message: error.to_string() }),
+            Err(panic) => Err(DeviceError::Lost { message: panic_text(panic.as_ref()) }),
+        }
+    }
+}
+
+/// Keeps the first message: later ones are consequences.
+fn record(slot: &Mutex<Option<String>>, message: String) {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic without a message".to_owned())
+}

@@ -1,0 +1,202 @@
+//! Devices: the CPU device and GPUs behind wgpu, found by a [`Selector`] or shared with the caller.
+
+mod adapters;
+mod caps;
+mod gpu;
+
+pub use adapters::{AdapterSummary, Selector, adapters};
+pub(crate) use gpu::{CallError, Gpu};
+
+use crate::error::DeviceError;
+use meganeura_core::debug;
+use meganeura_core::schedule::Caps;
+use std::fmt;
+use std::sync::Arc;
+
+/// Something that runs programs. Clones are handles of one device.
+#[derive(Clone)]
+pub struct Device {
+    executor: Executor,
+    info: Arc<DeviceInfo>,
+    caps: Arc<Caps>,
+    notice: Option<Arc<str>>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Executor {
+    Cpu,
+    Gpu(Arc<Gpu>),
+}
+
+/// What a device is, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// The name that the driver gives.
+    pub name: String,
+    /// `vulkan`, `metal`, `dx12`, or `cpu`.
+    pub backend: String,
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// The driver's name and version.
+    pub driver: String,
+}
+
+/// Kinds of devices, the preferred ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DeviceKind {
+    /// A graphics card with its own memory.
+    DiscreteGpu,
+    /// A GPU that shares the CPU's memory.
+    IntegratedGpu,
+    /// The driver does not say.
+    OtherGpu,
+    /// A GPU seen through a virtual machine.
+    VirtualGpu,
+    /// A graphics driver that computes on the CPU, far slower than [`DeviceKind::Cpu`]; good for tests of shaders.
+    SoftwareGpu,
+    /// The CPU device of this library.
+    Cpu,
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeviceKind::DiscreteGpu => "discrete GPU",
+            DeviceKind::IntegratedGpu => "integrated GPU",
+            DeviceKind::OtherGpu => "GPU",
+            DeviceKind::VirtualGpu => "virtual GPU",
+            DeviceKind::SoftwareGpu => "software GPU",
+            DeviceKind::Cpu => "CPU",
+        })
+    }
+}
+
+impl fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {})", self.name, self.kind, self.backend)
+    }
+}
+
+impl Device {
+    /// The device to use when nobody says otherwise: the one that `MEGANEURA_DEVICE` selects, else a GPU (the kinds in
+    /// the order of [`DeviceKind`], never a software one), else the CPU device. [`notice`](Device::notice) says which
+    /// and why.
+    ///
+    /// A selection that fails falls back to the CPU device with the reason in the notice; [`Device::from_env`] fails.
+    pub fn best() -> Device {
+        let (device, why) = match (Device::from_env(), debug::device_selector()) {
+            (Ok(device), Some(selector)) => (device, format!("MEGANEURA_DEVICE is {selector:?}")),
+            (Ok(device), None) => (device, "the best adapter found".to_owned()),
+            (Err(error), _) => (Device::cpu(), error.to_string()),
+        };
+        let notice = format!("using {}: {why}", device.info);
+        tracing::info!("{notice}");
+        Device { notice: Some(notice.into()), ..device }
+    }
+
+    /// The device that `MEGANEURA_DEVICE` selects (see [`Device::from_selector`]), or the best GPU if it is not set.
+    ///
+    /// # Errors
+    /// Those of [`Device::gpu`].
+    pub fn from_env() -> Result<Device, DeviceError> {
+        match debug::device_selector() {
+            Some(selector) => Device::from_selector(&selector),
+            None => Device::gpu(&Selector::Best),
+        }
+    }
+
+    /// The CPU device, on all threads that the process may use.
+    pub fn cpu() -> Device {
+        let threads = rayon::current_num_threads();
+        let info = DeviceInfo {
+            name: "CPU".to_owned(),
+            backend: "cpu".to_owned(),
+            kind: DeviceKind::Cpu,
+            driver: format!("{threads} threads"),
+        };
+        Device { executor: Executor::Cpu, info: info.into(), caps: Caps::cpu(threads).into(), notice: None }
+    }
+
+    /// A GPU through wgpu, with all its limits and every optional feature that kernels can use.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoAdapter`], [`DeviceError::AmbiguousAdapter`] or [`DeviceError::Open`].
+    pub fn gpu(selector: &Selector) -> Result<Device, DeviceError> {
+        let adapter = adapters::find(selector)?;
+        let (device, queue) = gpu::open(&adapter)?;
+        Ok(Device::on(device, queue, caps::cooperative(&adapter)))
+    }
+
+    /// The device that a text names: `cpu`, or what [`Selector::parse`] makes of it.
+    ///
+    /// # Errors
+    /// Those of [`Device::gpu`].
+    pub fn from_selector(text: &str) -> Result<Device, DeviceError> {
+        match text.trim() {
+            cpu if cpu.eq_ignore_ascii_case("cpu") => Ok(Device::cpu()),
+            other => Device::gpu(&Selector::parse(other)),
+        }
+    }
+
+    /// A device that the caller owns and goes on using, so that an application computes and renders on one queue.
+    ///
+    /// Only the features and limits that it was opened with are used; cooperative matrices are not, as their sizes are
+    /// an adapter's property. Its device-lost callback and its handler of uncaptured errors are replaced.
+    pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Device {
+        Device::on(device, queue, Vec::new())
+    }
+
+    fn on(device: wgpu::Device, queue: wgpu::Queue, cooperative: Vec<meganeura_core::schedule::Cooperative>) -> Device {
+        let adapter_info = device.adapter_info();
+        let mut caps = caps::caps(&adapter_info, &device.limits(), device.features());
+        if device.features().contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
+            caps.cooperative = cooperative;
+        }
+        let info = Arc::new(adapters::info(&adapter_info));
+        let caps = Arc::new(caps);
+        let gpu = Arc::new(Gpu::new(device, queue, Arc::clone(&caps)));
+        Device { executor: Executor::Gpu(gpu), info, caps, notice: None }
+    }
+
+    /// What it is.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// What it can do: all that a program's schedule depends on.
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    /// Which device [`Device::best`] took and why; `None` for devices made otherwise.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
+    }
+
+    /// Whether the device is gone; see [`DeviceError::Lost`].
+    pub fn is_lost(&self) -> bool {
+        match &self.executor {
+            Executor::Cpu => false,
+            Executor::Gpu(gpu) => gpu.is_lost(),
+        }
+    }
+
+    pub(crate) fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
+    /// Whether both are handles of one device; all CPU devices are one.
+    pub fn is_same(&self, other: &Device) -> bool {
+        match (&self.executor, &other.executor) {
+            (Executor::Cpu, Executor::Cpu) => true,
+            (Executor::Gpu(one), Executor::Gpu(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("info", &self.info).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,180 @@
+//! A program on a GPU.
+
+use super::{Report, SessionOptions};
+use crate::buffers::Buffers;
+use crate::device::Gpu;
+use crate::error::DeviceError;
+use crate::pipelines::PipelineKey;
+use crate::record::{Recorded, Recording};
+use crate::transfer;
+use crate::wgsl::{self, Module};
+use meganeura_core::memory::{Binding, Dispatch, Plan, Port};
+use meganeura_core::schedule::Spec;
+use meganeura_core::tensor::Tensor;
+use rayon::prelude::*;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wgpu::{BindGroupDescriptor, BindGroupEntry, BindingResource, BufferBinding, BufferSize, SubmissionIndex};
+
+/// Steps that may be unfinished at once. The next one waits for the oldest, so that a host which runs ahead does not
+/// pile up command buffers and staged inputs without bound.
+const MAX_IN_FLIGHT: usize = 8;
+
+/// Buffers and a recording.
+pub(super) struct GpuProgram {
+    gpu: Arc<Gpu>,
+    buffers: Buffers,
+    recording: Recording,
+    in_flight: VecDeque<SubmissionIndex>,
+    watchdog: Duration,
+}
+
+impl GpuProgram {
+    /// Prints and compiles what the plan dispatches, allocates its buffers and binds them.
+    pub fn new(
+        gpu: &Arc<Gpu>,
+        plan: &Plan,
+        arenas: &[wgpu::Buffer],
+        options: &SessionOptions,
+        report: &mut Report,
+    ) -> Result<GpuProgram, DeviceError> {
+        gpu.check()?;
+        let mut clock = Instant::now();
+        let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
+        let printed = print(gpu, plan)?;
+        report.seconds.print = lap();
+        let (pipelines, pipeline_of) = compile(gpu, plan, &printed, options)?;
+        report.pipelines = pipelines.len();
+        report.seconds.compile = lap();
+        let buffers = Buffers::allocate(gpu, plan, arenas)?;
+        report.allocated_bytes = buffers.allocated;
+        report.seconds.allocate = lap();
+        let (groups, group_of) = bind(gpu, plan, &buffers)?;
+        report.seconds.bind = lap();
+        let dispatches = (0..plan.dispatches.len())
+            .map(|at| Recorded {
+                pipeline: pipeline_of[printed.module_of[at]],
+                group: group_of[at],
+                grid: printed.modules[printed.module_of[at]].grid,
+            })
+            .collect();
+        let recording = Recording { pipelines, groups, dispatches };
+        Ok(GpuProgram { gpu: Arc::clone(gpu), buffers, recording, in_flight: VecDeque::new(), watchdog: options.watchdog })
+    }
+
+    pub fn write(&mut self, port: &Port, tensor: &Tensor) -> Result<(), DeviceError> {
+        transfer::upload(&self.gpu, &self.buffers.all[port.place.buffer], port.place.offset, tensor)
+    }
+
+    pub fn read(&mut self, port: &Port) -> Result<Tensor, DeviceError> {
+        let buffer = &self.buffers.all[port.place.buffer];
+        let tensor = transfer::download(&self.gpu, buffer, port.place.offset, &port.ty, self.watchdog)?;
+        self.in_flight.clear();
+        Ok(tensor)
+    }
+
+    pub fn step(&mut self) -> Result<(), DeviceError> {
+        while self.in_flight.len() >= MAX_IN_FLIGHT {
+            if let Some(oldest) = self.in_flight.pop_front() {
+                self.gpu.wait(oldest, "finish a step", self.watchdog)?;
+            }
+        }
+        self.in_flight.push_back(self.recording.submit(&self.gpu)?);
+        Ok(())
+    }
+
+    /// Runs one step and gives the seconds of each dispatch.
+    pub fn profile(&mut self) -> Result<Vec<f64>, DeviceError> {
+        self.recording.profile(&self.gpu, self.watchdog)
+    }
+}
+
+/// The distinct modules of a plan.
+struct Printed<'p> {
+    modules: Vec<Module>,
+    /// A dispatch of each module.
+    examples: Vec<&'p Dispatch>,
+    /// The module of each dispatch.
+    module_of: Vec<usize>,
+}
+
+/// Prints each distinct combination of kernel, schedule and bindings once, in parallel.
+fn print<'p>(gpu: &Gpu, plan: &'p Plan) -> Result<Printed<'p>, DeviceError> {
+    let variant = |dispatch: &'p Dispatch| -> (usize, Spec, Vec<bool>, &'p [usize]) {
+        (dispatch.kernel, dispatch.spec, writable(&dispatch.bindings), &dispatch.arg_binding)
+    };
+    let (firsts, module_of) = distinct(plan.dispatches.iter().map(variant));
+    let examples: Vec<&Dispatch> = firsts.into_iter().map(|first| &plan.dispatches[first]).collect();
+    let print_one = |dispatch: &&Dispatch| {
+        let kernel = &plan.kernels[dispatch.kernel];
+        wgsl::print(kernel, &dispatch.spec, &writable(&dispatch.bindings), &dispatch.arg_binding, &gpu.caps)
+            .map_err(|source| DeviceError::Print { label: dispatch.label.clone(), source })
+    };
+    let modules = examples.par_iter().map(print_one).collect::<Result<Vec<_>, _>>()?;
+    Ok(Printed { modules, examples, module_of })
+}
+
+/// The distinct pipelines, and for each module its one: modules of equal text may differ in their grid.
+fn compile(
+    gpu: &Gpu,
+    plan: &Plan,
+    printed: &Printed<'_>,
+    options: &SessionOptions,
+) -> Result<(Vec<wgpu::ComputePipeline>, Vec<usize>), DeviceError> {
+    let key = |(module, dispatch): (&Module, &&Dispatch)| {
+        let source = module.source.clone();
+        Arc::new(PipelineKey { source, writable: writable(&dispatch.bindings), checks: options.shader_checks })
+    };
+    let keys: Vec<Arc<PipelineKey>> = printed.modules.iter().zip(&printed.examples).map(key).collect();
+    let (firsts, pipeline_of) = distinct(keys.iter().cloned());
+    let named: Vec<(Arc<PipelineKey>, &str)> =
+        firsts.into_iter().map(|at| (Arc::clone(&keys[at]), printed.examples[at].label.as_str())).collect();
+    let pipelines = gpu.pipelines(&named)?;
+    tracing::debug!("{} pipelines for {} dispatches", pipelines.len(), plan.dispatches.len());
+    Ok((pipelines, pipeline_of))
+}
+
+/// The distinct bind groups, and for each dispatch its one.
+fn bind(gpu: &Gpu, plan: &Plan, buffers: &Buffers) -> Result<(Vec<wgpu::BindGroup>, Vec<usize>), DeviceError> {
+    let (firsts, group_of) = distinct(plan.dispatches.iter().map(|dispatch| dispatch.bindings.as_slice()));
+    let create = |first: usize| {
+        let dispatch = &plan.dispatches[first];
+        let layout = gpu.layout(&writable(&dispatch.bindings))?;
+        let entry = |(binding, bound): (usize, &Binding)| BindGroupEntry {
+            binding: binding as u32,
+            resource: BindingResource::Buffer(BufferBinding {
+                buffer: &buffers.all[bound.place.buffer],
+                offset: bound.place.offset as u64,
+                // A tensor without elements still binds a word.
+                size: BufferSize::new(bound.place.bytes.max(4) as u64),
+            }),
+        };
+        let entries: Vec<_> = dispatch.bindings.iter().enumerate().map(entry).collect();
+        let descriptor =
+            BindGroupDescriptor { label: Some(&dispatch.label), layout: &layout.group, entries: &entries };
+        gpu.call(|| gpu.device.create_bind_group(&descriptor)).map_err(|error| error.during("bind buffers"))
+    };
+    Ok((firsts.into_iter().map(create).collect::<Result<Vec<_>, _>>()?, group_of))
+}
+
+fn writable(bindings: &[Binding]) -> Vec<bool> {
+    bindings.iter().map(|binding| binding.writable).collect()
+}
+
+/// The position of the first of each set of equal items, and for each item the number of its set.
+fn distinct<K: Hash + Eq>(items: impl Iterator<Item = K>) -> (Vec<usize>, Vec<usize>) {
+    let mut sets: HashMap<K, usize> = HashMap::new();
+    let mut firsts = Vec::new();
+    let set_of = items
+        .enumerate()
+        .map(|(at, item)| {
+            *sets.entry(item).or_insert_with(|| {
+                firsts.push(at);
+                firsts.len() - 1
+            })
+        })
+        .collect();
+    (firsts, set_of)
+}

@@ -1,0 +1,208 @@
+//! Sessions: a planned program, ready to run.
+
+mod check;
+mod gpu;
+
+use crate::device::{Device, Executor};
+use crate::error::DeviceError;
+pub use crate::pipelines::ShaderChecks;
+use crate::store::{Arenas, StateStore};
+use gpu::GpuProgram;
+use meganeura_core::memory::{Plan, Port};
+use meganeura_core::tensor::Tensor;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a session waits for the device before it gives up, unless told otherwise.
+pub const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A program on a device: its plan, its own buffers, and the states of a store that it shares with other sessions.
+///
+/// Inputs keep their last written value from step to step. Steps run in the order of the calls, those of several
+/// sessions on one store too.
+pub struct Session {
+    plan: Arc<Plan>,
+    store: StateStore,
+    program: Program,
+    report: Report,
+    /// For each input whether it was ever written.
+    written: Vec<bool>,
+    stepped: bool,
+}
+
+enum Program {
+    Gpu(Box<GpuProgram>),
+}
+
+/// Choices that do not change what a program computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Whether shaders check at run time what the verifier has proved.
+    pub shader_checks: ShaderChecks,
+    /// How long to wait for the device before [`DeviceError::TimeOut`].
+    pub watchdog: Duration,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions { shader_checks: ShaderChecks::default(), watchdog: WATCHDOG }
+    }
+}
+
+/// What making a session took.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Report {
+    /// Dispatches of a step.
+    pub dispatches: usize,
+    /// Distinct pipelines among them; 0 on the CPU device.
+    pub pipelines: usize,
+    /// Bytes of device memory that the session allocated for itself, equal to [`Plan::session_bytes`] (M6).
+    pub allocated_bytes: u64,
+    /// Bytes of the store's arenas that the plan uses.
+    pub arena_bytes: u64,
+    /// Time by stage.
+    pub seconds: StageSeconds,
+}
+
+/// Seconds of each stage of making a session.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct StageSeconds {
+    /// Printing kernels as WGSL.
+    pub print: f64,
+    /// Creating pipelines, in parallel; those that the device already has take none.
+    pub compile: f64,
+    /// Allocating buffers.
+    pub allocate: f64,
+    /// Creating bind groups.
+    pub bind: f64,
+}
+
+impl Session {
+    /// Makes a plan ready to run on the states of a store, with default options.
+    ///
+    /// # Errors
+    /// Those of [`Session::with_options`].
+    pub fn new(device: &Device, plan: Arc<Plan>, store: &StateStore) -> Result<Session, DeviceError> {
+        Session::with_options(device, plan, store, &SessionOptions::default())
+    }
+
+    /// Makes a plan ready to run on the states of a store: allocates its buffers, prints and compiles its shaders in
+    /// parallel, and binds them once.
+    ///
+    /// # Errors
+    /// [`DeviceError::OtherDevice`] and [`DeviceError::OtherLayout`] if the store does not fit,
+    /// [`DeviceError::LimitTooSmall`] and [`DeviceError::OutOfMemory`] if the device does not,
+    /// [`DeviceError::Malformed`], [`DeviceError::Print`] and [`DeviceError::Shader`] if the plan is wrong,
+    /// [`DeviceError::Unplanned`] if memory is not what was planned, [`DeviceError::Lost`].
+    pub fn with_options(
+        device: &Device,
+        plan: Arc<Plan>,
+        store: &StateStore,
+        options: &SessionOptions,
+    ) -> Result<Session, DeviceError> {
+        if !store.device().is_same(device) {
+            let (store, session) = (store.device().info().to_string(), device.info().to_string());
+            return Err(DeviceError::OtherDevice { store, session });
+        }
+        check::check(&plan, store.layout(), device.caps())?;
+        let arena_bytes = (plan.total_bytes() - plan.session_bytes()) as u64;
+        let mut report = Report { dispatches: plan.dispatches.len(), arena_bytes, ..Report::default() };
+        let program = match (device.executor(), store.arenas()) {
+            (Executor::Gpu(gpu), Arenas::Gpu(arenas)) => {
+                Program::Gpu(Box::new(GpuProgram::new(gpu, &plan, arenas, options, &mut report)?))
+            }
+            _ => todo!(),
+        };
+        let written = vec![false; plan.inputs.len()];
+        Ok(Session { plan, store: store.clone(), program, report, written, stepped: false })
+    }
+
+    /// The plan that it runs.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The store whose states it reads and updates.
+    pub fn store(&self) -> &StateStore {
+        &self.store
+    }
+
+    /// What making it took.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Sets an input for the steps to come; does not wait.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownTensor`], [`DeviceError::WrongType`], [`DeviceError::Lost`].
+    pub fn write(&mut self, input: &str, tensor: &Tensor) -> Result<(), DeviceError> {
+        let at = position(&self.plan.inputs, "input", input)?;
+        let port = &self.plan.inputs[at];
+        if port.ty != *tensor.ty() {
+            let (expected, found) = (port.ty.clone(), tensor.ty().clone());
+            return Err(DeviceError::WrongType { name: input.to_owned(), expected, found });
+        }
+        match &mut self.program {
+            Program::Gpu(program) => program.write(port, tensor)?,
+        }
+        self.written[at] = true;
+        Ok(())
+    }
+
+    /// Runs the program once. On a GPU this does not wait for its end, only for the oldest of several unfinished steps.
+    ///
+    /// # Errors
+    /// [`DeviceError::MissingInputs`] if some input was never written, [`DeviceError::TimeOut`],
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    pub fn step(&mut self) -> Result<(), DeviceError> {
+        self.check_inputs()?;
+        match &mut self.program {
+            Program::Gpu(program) => program.step()?,
+        }
+        self.stepped = true;
+        Ok(())
+    }
+
+    /// Runs the program once, waits, and gives label and seconds of each dispatch.
+    ///
+    /// # Errors
+    /// Those of [`Session::step`]; [`DeviceError::Unsupported`] where the device has no timestamps inside passes.
+    pub fn profile_step(&mut self) -> Result<Vec<(String, f64)>, DeviceError> {
+        self.check_inputs()?;
+        let seconds = match &mut self.program {
+            Program::Gpu(program) => program.profile()?,
+        };
+        self.stepped = true;
+        let labels = self.plan.dispatches.iter().map(|dispatch| dispatch.label.clone());
+        Ok(labels.zip(seconds).collect())
+    }
+
+    /// The value of an output after the last step; waits for it.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownTensor`], [`DeviceError::NoStep`], [`DeviceError::TimeOut`], [`DeviceError::Lost`].
+    pub fn read(&mut self, output: &str) -> Result<Tensor, DeviceError> {
+        let port = &self.plan.outputs[position(&self.plan.outputs, "output", output)?];
+        if !self.stepped {
+            return Err(DeviceError::NoStep { name: output.to_owned() });
+        }
+        match &mut self.program {
+            Program::Gpu(program) => program.read(port),
+        }
+    }
+
+    fn check_inputs(&self) -> Result<(), DeviceError> {
+        let missing = self.plan.inputs.iter().zip(&self.written).filter(|(_, written)| !**written);
+        let names: Vec<String> = missing.map(|(port, _)| port.name.clone()).collect();
+        if names.is_empty() { Ok(()) } else { Err(DeviceError::MissingInputs { names }) }
+    }
+}
+
+fn position(ports: &[Port], kind: &'static str, name: &str) -> Result<usize, DeviceError> {
+    ports.iter().position(|port| port.name == name).ok_or_else(|| DeviceError::UnknownTensor {
+        kind,
+        name: name.to_owned(),
+        known: ports.iter().map(|port| port.name.clone()).collect(),
+    })
+}

@@ -1,0 +1,129 @@
+//! Where states live between steps and between programs.
+
+use crate::buffers;
+use crate::device::{Device, Executor, Gpu};
+use crate::error::DeviceError;
+use crate::session::WATCHDOG;
+use crate::transfer;
+use meganeura_core::memory::{StateLayout, StateSlot};
+use meganeura_core::tensor::Tensor;
+use std::sync::Arc;
+use wgpu::CommandEncoderDescriptor;
+
+/// The states of a model on a device: parameters, moments, counters. Clones are handles of one store, and all sessions
+/// made with it see each other's updates.
+#[derive(Clone)]
+pub struct StateStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    device: Device,
+    layout: StateLayout,
+    arenas: Arenas,
+}
+
+/// One buffer for each arena of the layout.
+pub(crate) enum Arenas {
+    Gpu(Vec<wgpu::Buffer>),
+}
+
+impl StateStore {
+    /// Allocates the arenas of a layout; every state is zero.
+    ///
+    /// # Errors
+    /// [`DeviceError::LimitTooSmall`], [`DeviceError::OutOfMemory`], [`DeviceError::Malformed`] if a state does not lie
+    /// in its arena, [`DeviceError::Lost`].
+    pub fn new(device: &Device, layout: &StateLayout) -> Result<StateStore, DeviceError> {
+        layout.states.iter().try_for_each(|slot| check_slot(layout, slot))?;
+        let arenas = match device.executor() {
+            Executor::Gpu(gpu) => Arenas::Gpu(allocate(gpu, layout)?),
+            Executor::Cpu => todo!(),
+        };
+        Ok(StateStore { shared: Arc::new(Shared { device: device.clone(), layout: layout.clone(), arenas }) })
+    }
+
+    /// Where each state lies.
+    pub fn layout(&self) -> &StateLayout {
+        &self.shared.layout
+    }
+
+    /// The device that holds the states.
+    pub fn device(&self) -> &Device {
+        &self.shared.device
+    }
+
+    /// The names of all states, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.shared.layout.states.iter().map(|slot| slot.name.as_str())
+    }
+
+    pub(crate) fn arenas(&self) -> &Arenas {
+        &self.shared.arenas
+    }
+
+    /// The value of a state after all steps so far; waits for them.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownTensor`], [`DeviceError::TimeOut`], [`DeviceError::Lost`].
+    pub fn read(&self, name: &str) -> Result<Tensor, DeviceError> {
+        let slot = self.slot(name)?;
+        match (&self.shared.arenas, self.shared.device.executor()) {
+            (Arenas::Gpu(arenas), Executor::Gpu(gpu)) => {
+                transfer::download(gpu, &arenas[slot.arena], slot.offset, &slot.ty, WATCHDOG)
+            }
+            _ => todo!(),
+        }
+    }
+
+    /// Sets a state for the steps to come; does not wait.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownTensor`], [`DeviceError::WrongType`], [`DeviceError::Lost`].
+    pub fn write(&self, name: &str, tensor: &Tensor) -> Result<(), DeviceError> {
+        let slot = self.slot(name)?;
+        if slot.ty != *tensor.ty() {
+            let (expected, found) = (slot.ty.clone(), tensor.ty().clone());
+            return Err(DeviceError::WrongType { name: name.to_owned(), expected, found });
+        }
+        match (&self.shared.arenas, self.shared.device.executor()) {
+            (Arenas::Gpu(arenas), Executor::Gpu(gpu)) => {
+                transfer::upload(gpu, &arenas[slot.arena], slot.offset, tensor)
+            }
+            _ => todo!(),
+        }
+    }
+
+    fn slot(&self, name: &str) -> Result<&StateSlot, DeviceError> {
+        self.shared.layout.states.iter().find(|slot| slot.name == name).ok_or_else(|| DeviceError::UnknownTensor {
+            kind: "state",
+            name: name.to_owned(),
+            known: self.names().map(str::to_owned).collect(),
+        })
+    }
+}
+
+fn check_slot(layout: &StateLayout, slot: &StateSlot) -> Result<(), DeviceError> {
+    let malformed = |what, index, len| Err(DeviceError::Malformed { item: slot.name.clone(), what, index, len });
+    match layout.arenas.get(slot.arena) {
+        None => malformed("arena", slot.arena, layout.arenas.len()),
+        Some(&bytes) if slot.offset.saturating_add(slot.ty.bytes().next_multiple_of(4)) > bytes => {
+            malformed("byte", slot.offset.saturating_add(slot.ty.bytes()), bytes)
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn allocate(gpu: &Gpu, layout: &StateLayout) -> Result<Vec<wgpu::Buffer>, DeviceError> {
+    gpu.check()?;
+    let create = |(at, &bytes): (usize, &usize)| buffers::create(gpu, &format!("state arena {at}"), bytes as u64);
+    let arenas = layout.arenas.iter().enumerate().map(create).collect::<Result<Vec<_>, _>>()?;
+    // wgpu would clear an arena piece by piece at the first use of each.
+    let clear = || {
+        let mut encoder = gpu.device.create_command_encoder(&CommandEncoderDescriptor { label: Some("clear states") });
+        arenas.iter().for_each(|arena| encoder.clear_buffer(arena, 0, None));
+        gpu.queue.submit([encoder.finish()]);
+    };
+    gpu.call(clear).map_err(|error| error.during("clear the states"))?;
+    Ok(arenas)
+}
