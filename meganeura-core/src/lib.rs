@@ -7,6 +7,7 @@
 pub mod compose;
 pub mod debug;
 pub mod dtype;
+pub mod fuse;
 pub mod grad;
 pub mod index;
 pub mod ir;
@@ -14,6 +15,7 @@ pub mod kernel;
 pub mod memory;
 pub mod ops;
 pub mod oracle;
+pub mod rewrite;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;

@@ -140,6 +140,8 @@ table! {
         Erf = "erf",
         /// Logistic function, `1 / (1 + e^(−x))`.
         Sigmoid = "sigmoid",
+        /// `max(x, 0)`; `NaN` stays.
+        Relu = "relu",
         /// Complement: of a truth value, or of each bit of an integer.
         Not = "not",
         /// 1 where `x` is `NaN`, else 0, in the operand's type; tests bits, as shaders may assume that `NaN` does not occur.
@@ -254,6 +256,14 @@ impl Unary {
             Unary::Tanh => x.tanh(),
             Unary::Erf => erf(x),
             Unary::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            // Not `max`, which would turn NaN into 0.
+            Unary::Relu => {
+                if x <= 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
             Unary::Not => match dtype {
                 DType::U32 => f64::from(!(x as u32)),
                 DType::I32 => f64::from(!(x as i32)),

@@ -3,14 +3,6 @@
 use crate::ir::Value;
 
 impl<'g> Value<'g> {
-    /// `max(x, 0)`, derivative 0 at 0; `NaN` stays.
-    #[track_caller]
-    pub fn relu(self) -> Value<'g> {
-        let zero = self.like(0.0);
-        // Not `x > 0 ? x : 0`, which would turn NaN into 0.
-        self.le(zero).select(zero, self)
-    }
-
     /// Gaussian error linear unit, exact: `x/2 · (1 + erf(x/√2))`. Hendrycks and Gimpel, arXiv 1606.08415.
     #[track_caller]
     pub fn gelu(self) -> Value<'g> {

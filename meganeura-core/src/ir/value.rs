@@ -287,6 +287,8 @@ shorthands! {
     erf => Unary::Erf;
     /// `1 / (1 + e^(−x))`.
     sigmoid => Unary::Sigmoid;
+    /// `max(x, 0)`, derivative 0 at 0; `NaN` stays.
+    relu => Unary::Relu;
     /// Logical or bitwise complement.
     not => Unary::Not;
     /// `aᵇ`.

@@ -14,9 +14,11 @@
 
 mod interp;
 mod ir;
+mod merge;
 mod point;
 
 pub(crate) use interp::points;
 pub use interp::{InterpError, interp};
 pub use ir::*;
+pub use merge::{map_indices, merge_axes};
 pub use point::{Mismatch, PointContext};

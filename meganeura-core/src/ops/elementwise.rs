@@ -74,6 +74,8 @@ impl Operation for UnaryOp {
 /// `df/dx` at `x`, where `y = f(x)`; `None` where it is 0 almost everywhere.
 fn derivative<'g>(function: Unary, x: Value<'g>, y: Value<'g>) -> Option<Value<'g>> {
     Some(match function {
+        // Of the result, so that the operand need not be kept for the backward pass.
+        Unary::Relu => y.le(y.like(0.0)).select(y.like(0.0), y.like(1.0)),
         Unary::Neg => x.like(-1.0),
         Unary::Abs => x.sign(),
         Unary::Exp => y,
@@ -100,7 +102,7 @@ fn unary_fill(function: Unary, dtype: DType) -> Fill {
         (Unary::Log | Unary::Sqrt | Unary::Rsqrt | Unary::Recip, _) => Fill::Uniform(0.3, 3.0),
         (Unary::Log1p, _) => Fill::Uniform(-0.6, 2.0),
         // No element closer to a jump or kink at an integer than 0.1.
-        (Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil, _) => Fill::Uniform(0.1, 0.9),
+        (Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Relu, _) => Fill::Uniform(0.1, 0.9),
         (Unary::Round, _) => Fill::Uniform(-0.4, 0.4),
         _ => Fill::Uniform(-2.0, 2.0),
     }
