@@ -10,3 +10,4 @@ pub mod loss;
 pub mod optim;
 pub mod params;
 pub mod random;
+pub mod train;
