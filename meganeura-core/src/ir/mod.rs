@@ -17,4 +17,4 @@ pub use dot::dot;
 pub use error::{BuildError, BuildErrors, Violation};
 pub use graph::{Graph, Node, NodeId, Origin, Output, Phase, StateDecl, StateId, Update};
 pub use value::Value;
-pub use verify::{GraphError, verify};
+pub use verify::{GraphError, verify, verify_same_boundary};

@@ -77,6 +77,42 @@ pub fn verify(graph: &Graph) -> Result<(), GraphError> {
     verify_names(graph)
 }
 
+/// G4: a pass keeps count, order, names and types of outputs, updates and states.
+///
+/// # Errors
+/// The first difference.
+pub fn verify_same_boundary(before: &Graph, after: &Graph) -> Result<(), GraphError> {
+    let outputs = |graph: &Graph| {
+        let of = |output: &super::Output| (output.name.clone(), graph.node(output.value).ty.to_string());
+        graph.outputs.iter().map(of).collect::<Vec<_>>()
+    };
+    let updates = |graph: &Graph| {
+        let of = |update: &super::Update| {
+            (graph.state(update.state).name.to_string(), graph.node(update.value).ty.to_string())
+        };
+        graph.updates.iter().map(of).collect::<Vec<_>>()
+    };
+    let states = |graph: &Graph| {
+        let of = |state: &super::StateDecl| (state.name.to_string(), state.ty.to_string());
+        graph.states.iter().map(of).collect::<Vec<_>>()
+    };
+    same("output", outputs(before), outputs(after))?;
+    same("update", updates(before), updates(after))?;
+    same("state", states(before), states(after))
+}
+
+fn same(what: &'static str, before: Vec<(String, String)>, after: Vec<(String, String)>) -> Result<(), GraphError> {
+    let nothing = ("(none)".to_string(), "(none)".to_string());
+    for at in 0..before.len().max(after.len()) {
+        let [expected, found] = [&before, &after].map(|side| side.get(at).unwrap_or(&nothing));
+        if expected != found {
+            let (name, found, expected) = (expected.0.clone(), format!("{} {}", found.0, found.1), expected.1.clone());
+            return Err(GraphError::Boundary { what, name, found, expected });
+        }
+    }
+    Ok(())
+}
+
 fn verify_boundary(graph: &Graph) -> Result<(), GraphError> {
     let in_range = |id: NodeId| id.index() < graph.nodes.len();
     let boundary = |what, name: &str, found: String, expected: String| GraphError::Boundary {

@@ -17,6 +17,7 @@ mod ir;
 mod merge;
 mod point;
 
+#[allow(unused_imports)]
 pub(crate) use interp::points;
 pub use interp::{InterpError, interp};
 pub use ir::*;

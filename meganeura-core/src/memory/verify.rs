@@ -1,0 +1,193 @@
+//! Invariants of memory plans.
+
+use super::place::Planned;
+use super::plan::{Owner, Place};
+use crate::fuse::Source;
+use crate::ir::Graph;
+use crate::kernel::Access;
+use crate::ops::Op;
+use crate::schedule::Caps;
+use std::collections::HashMap;
+
+/// A broken invariant: always a defect of this library, never of a user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// M1.
+    #[error("M1: {first:?} and {second:?} live at the same time in the same storage")]
+    Overlap {
+        /// One tensor.
+        first: Source,
+        /// The other.
+        second: Source,
+    },
+    /// M2.
+    #[error("M2: a binding of dispatch {dispatch} begins at byte {offset} or leaves its buffer")]
+    Alignment {
+        /// The dispatch.
+        dispatch: usize,
+        /// The offset.
+        offset: usize,
+    },
+    /// M3.
+    #[error("M3: dispatch {dispatch} reads a scratch buffer that nothing has written")]
+    NoWriter {
+        /// The dispatch.
+        dispatch: usize,
+    },
+    /// M5.
+    #[error("M5: dispatch {dispatch} binds buffer {buffer} both read-only and writable")]
+    MixedAccess {
+        /// The dispatch.
+        dispatch: usize,
+        /// The buffer.
+        buffer: usize,
+    },
+    /// M4: an input or arena is written by what is not an update, or an output is overwritten.
+    #[error("M4: dispatch {dispatch} writes buffer {buffer}, which belongs to {owner:?}")]
+    Pinned {
+        /// The dispatch.
+        dispatch: usize,
+        /// The buffer.
+        buffer: usize,
+        /// Its owner.
+        owner: Owner,
+    },
+    /// M7.
+    #[error("M7: state `{state}` is overwritten in group {written}, but its old value is read in group {read}")]
+    StateOrder {
+        /// The state.
+        state: String,
+        /// Group of the write.
+        written: usize,
+        /// Group of the later (or simultaneous) read.
+        read: usize,
+    },
+    /// Groups do not ascend.
+    #[error("dispatch {dispatch} is in an earlier group than the one before it")]
+    Groups {
+        /// The dispatch.
+        dispatch: usize,
+    },
+}
+
+/// Checks M1 to M5 and M7; M6 is checked where buffers are allocated.
+///
+/// # Errors
+/// The first broken invariant.
+pub fn verify(graph: &Graph, planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
+    verify_bindings(planned, caps)?;
+    verify_lifetimes(planned)?;
+    verify_states(graph, planned)
+}
+
+fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
+    let plan = &planned.plan;
+    let mut written = vec![false; plan.buffers.len()];
+    let mut group = 0;
+    for (at, dispatch) in plan.dispatches.iter().enumerate() {
+        if dispatch.group < group {
+            return Err(MemoryError::Groups { dispatch: at });
+        }
+        group = dispatch.group;
+        for binding in &dispatch.bindings {
+            let Place { buffer, offset, bytes } = binding.place;
+            let aligned = offset % caps.binding_alignment as usize == 0 && bytes % 4 == 0;
+            if !aligned || offset + bytes > plan.buffers[buffer].bytes {
+                return Err(MemoryError::Alignment { dispatch: at, offset });
+            }
+            let agree = |other: &&super::Binding| other.place.buffer != buffer || other.writable == binding.writable;
+            if !dispatch.bindings.iter().all(|other| agree(&other)) {
+                return Err(MemoryError::MixedAccess { dispatch: at, buffer });
+            }
+        }
+        let kernel = &plan.kernels[dispatch.kernel];
+        let uses = |access: Access| {
+            kernel.args.iter().zip(&dispatch.arg_binding).filter(move |(arg, _)| arg.access == access).map(|(_, &b)| b)
+        };
+        for binding in uses(Access::Read) {
+            let buffer = dispatch.bindings[binding].place.buffer;
+            if plan.buffers[buffer].owner == Owner::Scratch && !written[buffer] {
+                return Err(MemoryError::NoWriter { dispatch: at });
+            }
+        }
+        for binding in uses(Access::Write) {
+            let buffer = dispatch.bindings[binding].place.buffer;
+            if plan.buffers[buffer].owner == Owner::Input {
+                return Err(MemoryError::Pinned { dispatch: at, buffer, owner: Owner::Input });
+            }
+            written[buffer] = true;
+        }
+    }
+    Ok(())
+}
+
+/// M1 (and M4 for outputs, which live to the end): tensors in one scratch or output buffer follow each other; a tensor may begin in
+/// the group in which another ends only if one kernel reads the one and writes the other.
+fn verify_lifetimes(planned: &Planned) -> Result<(), MemoryError> {
+    let mut by_buffer: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (at, lifetime) in planned.lifetimes.iter().enumerate() {
+        if matches!(planned.plan.buffers[lifetime.place.buffer].owner, Owner::Scratch | Owner::Output) {
+            by_buffer.entry(lifetime.place.buffer).or_default().push(at);
+        }
+    }
+    for tenants in by_buffer.values_mut() {
+        tenants.sort_by_key(|&at| (planned.lifetimes[at].from, planned.lifetimes[at].to));
+        for pair in tenants.windows(2) {
+            let [first, second] = [pair[0], pair[1]].map(|at| &planned.lifetimes[at]);
+            let meets = first.to == second.from
+                && first.from < second.from
+                && shares_dispatch(planned, first.place, second.from);
+            if first.to >= second.from && !meets {
+                return Err(MemoryError::Overlap { first: first.source, second: second.source });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether exactly one dispatch of the group touches the storage, as both operand and result.
+fn shares_dispatch(planned: &Planned, place: Place, group: usize) -> bool {
+    let touching =
+        planned.plan.dispatches.iter().filter(|dispatch| {
+            dispatch.group == group && dispatch.bindings.iter().any(|binding| binding.place == place)
+        });
+    touching.count() == 1
+}
+
+fn verify_states(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
+    for old in planned.lifetimes.iter().filter(|lifetime| is_leaf(graph, lifetime.source)) {
+        let Source::Value(id) = old.source else { continue };
+        let Op::State(state) = &graph.node(id).op else { continue };
+        let new_values = planned.lifetimes.iter().filter(|new| new.place == old.place && !is_leaf(graph, new.source));
+        for new in new_values.filter(|new| planned_writes(planned, new.place, new.from)) {
+            let together = old.to == new.from && shares_dispatch(planned, new.place, new.from);
+            if old.to >= new.from && !together && is_read(planned, old.place, old.to) {
+                let state = graph.state(state.id).name.to_string();
+                return Err(MemoryError::StateOrder { state, written: new.from, read: old.to });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn planned_writes(planned: &Planned, place: Place, group: usize) -> bool {
+    touches(planned, place, group, Access::Write)
+}
+
+fn is_read(planned: &Planned, place: Place, group: usize) -> bool {
+    touches(planned, place, group, Access::Read)
+}
+
+fn touches(planned: &Planned, place: Place, group: usize, access: Access) -> bool {
+    planned.plan.dispatches.iter().filter(|dispatch| dispatch.group == group).any(|dispatch| {
+        let args = &planned.plan.kernels[dispatch.kernel].args;
+        args.iter()
+            .zip(&dispatch.arg_binding)
+            .any(|(arg, &at)| arg.access == access && dispatch.bindings[at].place == place)
+    })
+}
+
+fn is_leaf(graph: &Graph, source: Source) -> bool {
+    matches!(source, Source::Value(id) if matches!(graph.node(id).op, Op::State(_) | Op::Input(_)))
+}

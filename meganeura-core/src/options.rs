@@ -1,0 +1,30 @@
+//! What a caller may choose about compilation.
+
+use crate::fuse::FuseOptions;
+
+/// Compilation settings. The default is what one wants; the rest serves comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// Rewrite the graph by [`crate::rewrite::RULES`], share equal nodes, drop dead ones.
+    pub simplify: bool,
+    /// What becomes one kernel.
+    pub fuse: FuseOptions,
+    /// Split contractions and folds that would leave the device idle over several dispatches.
+    pub expand: bool,
+    /// Check the invariants of every stage; a broken one is an error of this library.
+    pub verify: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { simplify: true, fuse: FuseOptions::default(), expand: true, verify: cfg!(debug_assertions) }
+    }
+}
+
+impl Options {
+    /// Every optimisation switched off: one kernel an op.
+    pub fn plain() -> Options {
+        let fuse = FuseOptions { elementwise: false, rows: false, epilogues: false };
+        Options { simplify: false, fuse, expand: false, verify: true }
+    }
+}

@@ -1,0 +1,126 @@
+//! The whole compiler on one screen: each stage, then its verifier.
+
+use crate::fuse::{self, Partition, PartitionError};
+use crate::ir::{self, Graph, GraphError};
+use crate::memory::{self, MemoryError, Plan, PlanError, StateLayout};
+use crate::options::Options;
+use crate::rewrite::{self, RULES};
+use crate::scalar::Scalar;
+use crate::schedule::{self, Caps, ScheduleError, Step};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Why a graph could not be compiled.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// The program does not fit the device or the state store.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A defect of this library: the graph broke an invariant after some pass.
+    #[error("defect in meganeura: {0}")]
+    Graph(#[from] GraphError),
+    /// A defect of this library: the partition broke an invariant.
+    #[error("defect in meganeura: {0}")]
+    Partition(#[from] PartitionError),
+    /// A defect of this library: a schedule does not fit its kernel or device.
+    #[error("defect in meganeura: {0}")]
+    Schedule(#[from] ScheduleError),
+    /// A defect of this library: the memory plan broke an invariant.
+    #[error("defect in meganeura: {0}")]
+    Memory(#[from] MemoryError),
+}
+
+/// A compiled program: a plan, the states it needs, and what compilation found.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What an executor runs.
+    pub plan: Arc<Plan>,
+    /// Where states lie; a new store takes it, an existing one gave it.
+    pub layout: StateLayout,
+    /// What a new store fills each state with, by name.
+    pub initial: Vec<(String, Scalar)>,
+    /// Figures for people.
+    pub report: Report,
+}
+
+/// Figures about one compilation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Nodes of the graph as built.
+    pub nodes: usize,
+    /// Nodes after simplification.
+    pub simplified: usize,
+    /// Distinct kernels.
+    pub kernels: usize,
+    /// Dispatches of one step.
+    pub dispatches: usize,
+    /// Groups of dispatches that barriers separate.
+    pub groups: usize,
+    /// Bytes of all buffers, states included.
+    pub planned_bytes: usize,
+    /// Wall-clock time of the stages together.
+    pub elapsed: Duration,
+}
+
+/// Compiles a graph for a device. `layout` is that of the state store which the program will share; without one the
+/// program's own states make a new layout.
+///
+/// # Errors
+/// [`CompileError::Plan`] if the program does not fit the device or the store; the others are defects of this library.
+pub fn compile(
+    graph: &Graph,
+    options: &Options,
+    caps: &Caps,
+    layout: Option<&StateLayout>,
+) -> Result<Program, CompileError> {
+    let start = Instant::now();
+    let _span = tracing::info_span!("compile").entered();
+    check(options, || ir::verify(graph))?;
+
+    let simplified = simplify(graph, options)?;
+    let Partition { fragments, temporaries } = partition(&simplified, options, caps)?;
+    let (steps, temporaries) = schedule::schedule(fragments, temporaries, caps, options.expand);
+    check(options, || schedule::verify(&steps, caps))?;
+
+    let one = |kernel| Step::copying(kernel, caps);
+    let order = memory::order(&simplified, steps, temporaries, &one);
+    let layout = layout.cloned().unwrap_or_else(|| StateLayout::of_graph(&simplified, caps));
+    let planned = memory::plan(&simplified, &order, &layout, caps)?;
+    check(options, || memory::verify(&simplified, &planned, caps))?;
+
+    let plan = planned.plan;
+    let report = Report {
+        nodes: graph.nodes().len(),
+        simplified: simplified.nodes().len(),
+        kernels: plan.kernels.len(),
+        dispatches: plan.dispatches.len(),
+        groups: plan.dispatches.last().map_or(0, |last| last.group + 1),
+        planned_bytes: plan.total_bytes(),
+        elapsed: start.elapsed(),
+    };
+    let initial = graph.states().iter().map(|state| (state.name.to_string(), state.init)).collect();
+    Ok(Program { plan: Arc::new(plan), layout, initial, report })
+}
+
+fn simplify(graph: &Graph, options: &Options) -> Result<Graph, CompileError> {
+    if !options.simplify {
+        return Ok(graph.clone());
+    }
+    let simplified = rewrite::simplify(graph, RULES);
+    check(options, || ir::verify(&simplified))?;
+    check(options, || rewrite::verify_clean(&simplified))?;
+    check(options, || ir::verify_same_boundary(graph, &simplified))?;
+    Ok(simplified)
+}
+
+fn partition(graph: &Graph, options: &Options, caps: &Caps) -> Result<Partition, CompileError> {
+    let max_bindings = caps.max_bindings as usize;
+    let partition = fuse::partition(graph, options.fuse, max_bindings);
+    check(options, || fuse::verify(graph, &partition, max_bindings))?;
+    Ok(partition)
+}
+
+fn check<E: Into<CompileError>>(options: &Options, verify: impl FnOnce() -> Result<(), E>) -> Result<(), CompileError> {
+    if options.verify { verify().map_err(Into::into) } else { Ok(()) }
+}

@@ -1,0 +1,119 @@
+//! Whole programs through every stage, against the oracle.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use meganeura_core::dtype::DType;
+use meganeura_core::ir::{Builder, Graph, Phase, StateSpec, Value};
+use meganeura_core::memory;
+use meganeura_core::options::Options;
+use meganeura_core::oracle::{self, Array};
+use meganeura_core::pipeline::{Program, compile};
+use meganeura_core::scalar::Scalar;
+use meganeura_core::schedule::Caps;
+use meganeura_core::shape::TensorType;
+use std::collections::HashMap;
+
+fn state<'g>(g: &'g Builder, name: &str, shape: &[usize], group: &str) -> Value<'g> {
+    let ty = TensorType::new(DType::F32, shape);
+    g.state(StateSpec { name: name.to_string(), ty, group: group.to_string(), init: Scalar::f32(0.0) })
+}
+
+/// A multilayer perceptron with cross-entropy and AdamW: the step program of a classifier.
+fn classifier(batch: usize, widths: &[usize]) -> Graph {
+    let g = Builder::new();
+    let x = g.input("x", TensorType::new(DType::F32, [batch, widths[0]]));
+    let labels = g.input("labels", TensorType::new(DType::U32, [batch]));
+    let mut parameters = Vec::new();
+    let mut h = x;
+    for (at, pair) in widths.windows(2).enumerate() {
+        let w = state(&g, &format!("{at}.weight"), &[pair[1], pair[0]], "parameters");
+        let b = state(&g, &format!("{at}.bias"), &[pair[1]], "parameters");
+        h = h.matmul(w.transpose()) + b;
+        if at + 2 < widths.len() {
+            h = h.relu();
+        }
+        parameters.extend([(format!("{at}.weight"), w), (format!("{at}.bias"), b)]);
+    }
+    let loss = h.cross_entropy(labels).mean_all();
+    g.output("loss", loss);
+    let values: Vec<Value<'_>> = parameters.iter().map(|(_, value)| *value).collect();
+    let gradients = g.gradients(loss, &values);
+    g.in_phase(Phase::Update, || {
+        let ty = TensorType::new(DType::U32, [1]);
+        let t = g.state(StateSpec { name: "step".into(), ty, group: "counters".into(), init: Scalar::u32(0) });
+        let next = t + g.fill(Scalar::u32(1), [1]);
+        g.update(t, next);
+        let time = next.cast(DType::F32).reshape([]);
+        let (beta1, beta2) = (0.9_f32, 0.999_f32);
+        let correct1 = -(time * beta1.ln()).expm1();
+        let correct2 = -(time * beta2.ln()).expm1();
+        for ((name, p), gradient) in parameters.iter().zip(gradients) {
+            let shape = p.shape();
+            let m = state(&g, &format!("m.{name}"), &shape, "moments");
+            let v = state(&g, &format!("v.{name}"), &shape, "moments");
+            let m_next = m * beta1 + gradient * (1.0 - beta1);
+            let v_next = v * beta2 + gradient * gradient * (1.0 - beta2);
+            let denominator = (v_next / correct2).sqrt() + 1e-8;
+            let p_next = *p * (1.0 - 1e-3 * 0.01) - m_next / correct1 / denominator * 1e-3;
+            g.update(m, m_next);
+            g.update(v, v_next);
+            g.update(*p, p_next);
+        }
+    });
+    g.finish().unwrap()
+}
+
+fn numbers(count: usize, seed: u32) -> Vec<f64> {
+    let word = |at: usize| meganeura_core::kernel::threefry([seed, 7], [at as u32, 0])[0];
+    (0..count).map(|at| f64::from(word(at)) / 4_294_967_296.0 - 0.5).collect()
+}
+
+fn data(graph: &Graph, batch: usize, features: usize, classes: u32) -> [HashMap<String, Array>; 2] {
+    let x = Array::new(TensorType::new(DType::F32, [batch, features]), numbers(batch * features, 1));
+    let labels = (0..batch).map(|at| f64::from(at as u32 * 7 % classes)).collect();
+    let labels = Array::new(TensorType::new(DType::U32, [batch]), labels);
+    let inputs = HashMap::from([("x".to_string(), x), ("labels".to_string(), labels)]);
+    let states = graph.states().iter().enumerate().map(|(at, state)| {
+        let mut values = numbers(state.ty.elements(), at as u32 + 10);
+        if state.group.as_ref() != "parameters" {
+            values.iter_mut().for_each(|value| *value = if state.ty.dtype == DType::U32 { 3.0 } else { value.abs() * 0.01 });
+        }
+        (state.name.to_string(), Array::new(state.ty.clone(), values))
+    });
+    [inputs, states.collect()]
+}
+
+fn assert_agrees(graph: &Graph, program: &Program, inputs: &HashMap<String, Array>, states: &HashMap<String, Array>) {
+    let expected = oracle::run(graph, inputs, states).unwrap();
+    let raw = |arrays: &HashMap<String, Array>| -> HashMap<String, Vec<f64>> {
+        arrays.iter().map(|(name, array)| (name.clone(), array.data.clone())).collect()
+    };
+    let [outputs, new_states] = memory::interp(&program.plan, &raw(inputs), &raw(states)).unwrap();
+    for (name, expected) in expected.outputs.iter().map(|pair| (pair, &outputs)).chain(expected.states.iter().map(|pair| (pair, &new_states))).map(|((name, expected), found)| (name, (expected, &found[name]))) {
+        let found = Array::new(expected.0.ty.clone(), expected.1.clone());
+        assert!(found.distance(expected.0) < 1e-9, "{name}: off by {}", found.distance(expected.0));
+    }
+}
+
+#[test]
+fn classifier_step_agrees_with_the_oracle() {
+    let graph = classifier(5, &[7, 6, 3]);
+    let [inputs, states] = data(&graph, 5, 7, 3);
+    for options in [Options { verify: true, ..Options::default() }, Options::plain()] {
+        let program = compile(&graph, &options, &Caps::base(), None).unwrap();
+        for dispatch in &program.plan.dispatches {
+            println!("{} {}", dispatch.group, dispatch.label);
+        }
+        println!("{:?}", program.report);
+        assert_agrees(&graph, &program, &inputs, &states);
+    }
+}
+
+#[test]
+fn mnist_step_takes_few_dispatches() {
+    let graph = classifier(64, &[784, 128, 10]);
+    let program = compile(&graph, &Options { verify: true, ..Options::default() }, &Caps::base(), None).unwrap();
+    for dispatch in &program.plan.dispatches {
+        println!("{} {}", dispatch.group, dispatch.label);
+    }
+    assert!(program.report.dispatches <= 16, "{} dispatches", program.report.dispatches);
+}
