@@ -2,6 +2,7 @@
 
 use crate::device::Selector;
 use crate::wgsl::PrintError;
+use meganeura_core::cpu::RunError;
 use meganeura_core::shape::TensorType;
 use std::time::Duration;
 use thiserror::Error;
@@ -163,6 +164,9 @@ pub enum DeviceError {
         /// How many there are.
         len: usize,
     },
+    /// The CPU device stopped inside a step, as at an index out of bounds.
+    #[error("the CPU device stopped")]
+    Run(#[from] RunError),
     /// Allocated memory is not what was planned (M6).
     #[error("{allocated} bytes were allocated where {planned} were planned")]
     Unplanned {

@@ -5,6 +5,7 @@ use crate::device::{Device, Executor, Gpu};
 use crate::error::DeviceError;
 use crate::session::WATCHDOG;
 use crate::transfer;
+use meganeura_core::cpu::Buffer;
 use meganeura_core::memory::{StateLayout, StateSlot};
 use meganeura_core::tensor::Tensor;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ struct Shared {
 
 /// One buffer for each arena of the layout.
 pub(crate) enum Arenas {
-    Gpu(Vec<wgpu::Buffer>),
+    Cpu(Vec<Buffer>),
+    Gpu { gpu: Arc<Gpu>, buffers: Vec<wgpu::Buffer> },
 }
 
 impl StateStore {
@@ -37,8 +39,8 @@ impl StateStore {
     pub fn new(device: &Device, layout: &StateLayout) -> Result<StateStore, DeviceError> {
         layout.states.iter().try_for_each(|slot| check_slot(layout, slot))?;
         let arenas = match device.executor() {
-            Executor::Gpu(gpu) => Arenas::Gpu(allocate(gpu, layout)?),
-            Executor::Cpu => todo!(),
+            Executor::Gpu(gpu) => Arenas::Gpu { gpu: Arc::clone(gpu), buffers: allocate(gpu, layout)? },
+            Executor::Cpu => Arenas::Cpu(layout.arenas.iter().map(|&bytes| Buffer::zeroed(bytes)).collect()),
         };
         Ok(StateStore { shared: Arc::new(Shared { device: device.clone(), layout: layout.clone(), arenas }) })
     }
@@ -68,11 +70,11 @@ impl StateStore {
     /// [`DeviceError::UnknownTensor`], [`DeviceError::TimeOut`], [`DeviceError::Lost`].
     pub fn read(&self, name: &str) -> Result<Tensor, DeviceError> {
         let slot = self.slot(name)?;
-        match (&self.shared.arenas, self.shared.device.executor()) {
-            (Arenas::Gpu(arenas), Executor::Gpu(gpu)) => {
-                transfer::download(gpu, &arenas[slot.arena], slot.offset, &slot.ty, WATCHDOG)
+        match &self.shared.arenas {
+            Arenas::Cpu(arenas) => transfer::download_cpu(&arenas[slot.arena], slot.offset, &slot.ty),
+            Arenas::Gpu { gpu, buffers } => {
+                transfer::download(gpu, &buffers[slot.arena], slot.offset, &slot.ty, WATCHDOG)
             }
-            _ => todo!(),
         }
     }
 
@@ -86,11 +88,9 @@ impl StateStore {
             let (expected, found) = (slot.ty.clone(), tensor.ty().clone());
             return Err(DeviceError::WrongType { name: name.to_owned(), expected, found });
         }
-        match (&self.shared.arenas, self.shared.device.executor()) {
-            (Arenas::Gpu(arenas), Executor::Gpu(gpu)) => {
-                transfer::upload(gpu, &arenas[slot.arena], slot.offset, tensor)
-            }
-            _ => todo!(),
+        match &self.shared.arenas {
+            Arenas::Cpu(arenas) => transfer::upload_cpu(&arenas[slot.arena], slot.offset, tensor),
+            Arenas::Gpu { gpu, buffers } => transfer::upload(gpu, &buffers[slot.arena], slot.offset, tensor),
         }
     }
 

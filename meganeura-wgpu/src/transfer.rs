@@ -3,11 +3,16 @@
 use crate::buffers::create_for;
 use crate::device::Gpu;
 use crate::error::DeviceError;
+use meganeura_core::cpu;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
+use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wgpu::{BufferUsages, CommandEncoderDescriptor, MapMode};
+
+/// What reading is called in errors.
+const READ: &str = "read a tensor back";
 
 /// Writes a tensor at `offset` bytes of a buffer, before the commands of the next submission and after those of the
 /// last: steps in flight still see the old value. wgpu stages the bytes, so this does not wait.
@@ -33,13 +38,25 @@ pub(crate) fn download(
     gpu.check()?;
     if bytes > 0 {
         let copied = read_bytes(gpu, buffer, offset as u64, bytes, watchdog)?;
-        let malformed = |error: meganeura_core::tensor::TensorError| DeviceError::Refused {
-            action: "read a tensor back",
-            message: error.to_string(),
-        };
-        tensor = Tensor::from_bytes(ty.clone(), &copied).map_err(malformed)?;
+        tensor = Tensor::from_bytes(ty.clone(), &copied).map_err(|error| refused(READ, error))?;
     }
     Ok(tensor)
+}
+
+/// Writes a tensor at `offset` bytes of a buffer of the CPU device.
+pub(crate) fn upload_cpu(buffer: &cpu::Buffer, offset: usize, tensor: &Tensor) -> Result<(), DeviceError> {
+    buffer.write(offset, tensor.bytes()).map_err(|error| refused("write a tensor", error))
+}
+
+/// Reads the tensor at `offset` bytes of a buffer of the CPU device.
+pub(crate) fn download_cpu(buffer: &cpu::Buffer, offset: usize, ty: &TensorType) -> Result<Tensor, DeviceError> {
+    let mut bytes = vec![0; ty.bytes()];
+    buffer.read(offset, &mut bytes).map_err(|error| refused(READ, error))?;
+    Tensor::from_bytes(ty.clone(), &bytes).map_err(|error| refused(READ, error))
+}
+
+fn refused(action: &'static str, error: impl Display) -> DeviceError {
+    DeviceError::Refused { action, message: error.to_string() }
 }
 
 /// Reads a range of a buffer, both in bytes and multiples of 4.
@@ -50,7 +67,6 @@ pub(crate) fn read_bytes(
     bytes: u64,
     watchdog: Duration,
 ) -> Result<Vec<u8>, DeviceError> {
-    const ACTION: &str = "read a tensor back";
     let staging = create_for(gpu, "readback", bytes, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
     let mapped = Arc::new(OnceLock::new());
     let seen = Arc::clone(&mapped);
@@ -64,14 +80,13 @@ pub(crate) fn read_bytes(
             });
             submission
         })
-        .map_err(|error| error.during(ACTION))?;
-    gpu.wait(submission, ACTION, watchdog)?;
-    let refused = |message: String| DeviceError::Refused { action: ACTION, message };
+        .map_err(|error| error.during(READ))?;
+    gpu.wait(submission, READ, watchdog)?;
     match mapped.get() {
         Some(Ok(())) => {}
-        Some(Err(error)) => return Err(refused(error.to_string())),
-        None => return Err(refused("the copy was done, but its buffer was not mapped".to_owned())),
+        Some(Err(error)) => return Err(refused(READ, error)),
+        None => return Err(refused(READ, "the copy was done, but its buffer was not mapped")),
     }
-    let view = staging.get_mapped_range(..).map_err(|error| refused(error.to_string()))?;
+    let view = staging.get_mapped_range(..).map_err(|error| refused(READ, error))?;
     Ok(view.to_vec())
 }

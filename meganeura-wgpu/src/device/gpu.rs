@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wgpu::{Adapter, DeviceDescriptor, ErrorFilter, ExperimentalFeatures, Features, MemoryHints, PollError, PollType};
 
+/// How long a failed call waits to see whether the device was lost.
+const LOSS_GRACE: Duration = Duration::from_secs(1);
+
 /// A wgpu device with what is known about its health, and the pipelines made on it.
 pub(crate) struct Gpu {
     pub device: wgpu::Device,
@@ -113,8 +116,22 @@ impl Gpu {
         self.health.lost.load(Ordering::Acquire)
     }
 
-    /// Fails if the device is lost, or if an error reached no caller since the last check.
+    /// Fails if the device is lost, or if an error reached no caller since the last check. wgpu tells of a loss only
+    /// while it is polled; a poll that does not wait costs about a microsecond.
     pub fn check(&self) -> Result<(), DeviceError> {
+        self.poll_for_loss(PollType::Poll);
+        self.health()
+    }
+
+    fn poll_for_loss(&self, poll: PollType) {
+        // `poll` panics where the device gives an error, as a lost one may.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.device.poll(poll))) {
+            record(&self.health.loss, panic_text(panic.as_ref()));
+            self.health.lost.store(true, Ordering::Release);
+        }
+    }
+
+    fn health(&self) -> Result<(), DeviceError> {
         if self.is_lost() {
             let loss = self.health.loss.lock().unwrap_or_else(PoisonError::into_inner);
             return Err(DeviceError::Lost { message: loss.clone().unwrap_or_default() });
@@ -134,7 +151,11 @@ impl Gpu {
         // made are dropped.
         let result = catch_unwind(AssertUnwindSafe(calls));
         let mut errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop())).collect::<Vec<_>>();
-        if let Err(lost) = self.check() {
+        if result.is_err() || !errors.is_empty() {
+            // On a device that is being lost every call fails, and wgpu tells of the loss once the queue is empty.
+            self.poll_for_loss(PollType::Wait { submission_index: None, timeout: Some(LOSS_GRACE) });
+        }
+        if let Err(lost) = self.health() {
             return Err(CallError::Lost(lost));
         }
         match (result, errors.pop()) {
@@ -154,7 +175,6 @@ impl Gpu {
     ) -> Result<(), DeviceError> {
         self.check()?;
         let poll = PollType::Wait { submission_index: Some(submission), timeout: Some(watchdog) };
-        // `poll` panics where the wait itself fails, as on a lost device.
         let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(poll)));
         self.check()?;
         match polled {

@@ -3,7 +3,7 @@
 
 use crate::error::{DeviceError, LayoutMismatch};
 use meganeura_core::memory::{Binding, Dispatch, Owner, Place, Plan, Port, StateLayout};
-use meganeura_core::schedule::Caps;
+use meganeura_core::schedule::{Caps, Target};
 
 /// Checks a plan against a device's limits and a store's layout.
 pub(super) fn check(plan: &Plan, layout: &StateLayout, caps: &Caps) -> Result<(), DeviceError> {
@@ -29,7 +29,10 @@ fn check_dispatch(plan: &Plan, dispatch: &Dispatch, caps: &Caps) -> Result<(), D
     let label = || dispatch.label.clone();
     within(label, "kernel", dispatch.kernel, plan.kernels.len())?;
     fits(label, "max_bindings", dispatch.bindings.len() as u64, u64::from(caps.max_bindings))?;
-    fits(label, "max_invocations", u64::from(dispatch.spec.threads()), u64::from(caps.max_invocations))?;
+    // The CPU device spreads kernels its own way.
+    if caps.target == Target::Gpu {
+        fits(label, "max_invocations", u64::from(dispatch.spec.threads()), u64::from(caps.max_invocations))?;
+    }
     for Binding { place, .. } in &dispatch.bindings {
         check_place(plan, place, &dispatch.label)?;
         fits(label, "max_binding_bytes", place.bytes as u64, caps.max_binding_bytes)?;

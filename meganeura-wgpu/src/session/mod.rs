@@ -1,12 +1,14 @@
 //! Sessions: a planned program, ready to run.
 
 mod check;
+mod cpu;
 mod gpu;
 
-use crate::device::{Device, Executor};
+use crate::device::Device;
 use crate::error::DeviceError;
 pub use crate::pipelines::ShaderChecks;
 use crate::store::{Arenas, StateStore};
+use cpu::CpuProgram;
 use gpu::GpuProgram;
 use meganeura_core::memory::{Plan, Port};
 use meganeura_core::tensor::Tensor;
@@ -31,6 +33,7 @@ pub struct Session {
 }
 
 enum Program {
+    Cpu(CpuProgram),
     Gpu(Box<GpuProgram>),
 }
 
@@ -107,11 +110,11 @@ impl Session {
         check::check(&plan, store.layout(), device.caps())?;
         let arena_bytes = (plan.total_bytes() - plan.session_bytes()) as u64;
         let mut report = Report { dispatches: plan.dispatches.len(), arena_bytes, ..Report::default() };
-        let program = match (device.executor(), store.arenas()) {
-            (Executor::Gpu(gpu), Arenas::Gpu(arenas)) => {
-                Program::Gpu(Box::new(GpuProgram::new(gpu, &plan, arenas, options, &mut report)?))
+        let program = match store.arenas() {
+            Arenas::Cpu(arenas) => Program::Cpu(CpuProgram::new(&plan, arenas, &mut report)),
+            Arenas::Gpu { gpu, buffers } => {
+                Program::Gpu(Box::new(GpuProgram::new(gpu, &plan, buffers, options, &mut report)?))
             }
-            _ => todo!(),
         };
         let written = vec![false; plan.inputs.len()];
         Ok(Session { plan, store: store.clone(), program, report, written, stepped: false })
@@ -144,20 +147,22 @@ impl Session {
             return Err(DeviceError::WrongType { name: input.to_owned(), expected, found });
         }
         match &mut self.program {
+            Program::Cpu(program) => program.write(port, tensor)?,
             Program::Gpu(program) => program.write(port, tensor)?,
         }
         self.written[at] = true;
         Ok(())
     }
 
-    /// Runs the program once. On a GPU this does not wait for its end, only for the oldest of several unfinished steps.
+    /// Runs the program once, on the CPU device to its end. On a GPU this does not wait for its end, only for the oldest of several unfinished steps.
     ///
     /// # Errors
     /// [`DeviceError::MissingInputs`] if some input was never written, [`DeviceError::TimeOut`],
-    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`], [`DeviceError::Run`].
     pub fn step(&mut self) -> Result<(), DeviceError> {
         self.check_inputs()?;
         match &mut self.program {
+            Program::Cpu(program) => program.step()?,
             Program::Gpu(program) => program.step()?,
         }
         self.stepped = true;
@@ -171,6 +176,10 @@ impl Session {
     pub fn profile_step(&mut self) -> Result<Vec<(String, f64)>, DeviceError> {
         self.check_inputs()?;
         let seconds = match &mut self.program {
+            Program::Cpu(_) => {
+                let (action, feature) = ("time dispatches", "a clock for each dispatch");
+                return Err(DeviceError::Unsupported { action, feature });
+            }
             Program::Gpu(program) => program.profile()?,
         };
         self.stepped = true;
@@ -188,6 +197,7 @@ impl Session {
             return Err(DeviceError::NoStep { name: output.to_owned() });
         }
         match &mut self.program {
+            Program::Cpu(program) => program.read(port),
             Program::Gpu(program) => program.read(port),
         }
     }

@@ -1,0 +1,225 @@
+//! Sessions and stores on every device of this machine.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::*;
+use meganeura_core::dtype::DType;
+use meganeura_core::memory::{Owner, StateLayout};
+use meganeura_core::shape::TensorType;
+use meganeura_core::tensor::Tensor;
+use meganeura_wgpu::{Device, DeviceError, LayoutMismatch, Session, SessionOptions, ShaderChecks, StateStore};
+use std::sync::Arc;
+
+fn ramp(scale: f32) -> Tensor {
+    Tensor::from_f32([N], (0..N).map(|at| at as f32 * scale).collect()).unwrap()
+}
+
+fn session(device: &Device, plan: meganeura_core::memory::Plan, layout: &StateLayout) -> Session {
+    let store = StateStore::new(device, layout).unwrap();
+    Session::new(device, Arc::new(plan), &store).unwrap()
+}
+
+#[test]
+fn dispatches_see_what_earlier_ones_wrote() {
+    for device in devices() {
+        let mut session = session(&device, chain(), &StateLayout::default());
+        for scale in [1.0, -0.5] {
+            session.write("x", &ramp(scale)).unwrap();
+            session.step().unwrap();
+            assert_eq!(session.read("y").unwrap(), ramp(9.0 * scale), "{}", device.info());
+        }
+        let report = session.report();
+        assert_eq!(report.allocated_bytes as usize, 4 * BYTES);
+        assert_eq!(report.dispatches, 3);
+    }
+}
+
+#[test]
+fn inputs_keep_their_value_and_steps_queue_up() {
+    for device in devices() {
+        let mut session = session(&device, accumulate(), &layout());
+        session.write("x", &ramp(1.0)).unwrap();
+        (0..20).for_each(|_| session.step().unwrap());
+        // A write after steps that may still run must not change what they read.
+        session.write("x", &ramp(-1.0)).unwrap();
+        session.step().unwrap();
+        assert_eq!(session.read("sum").unwrap(), ramp(19.0), "{}", device.info());
+        assert_eq!(session.store().read("total").unwrap(), ramp(19.0));
+    }
+}
+
+#[test]
+fn sessions_share_a_store() {
+    for device in devices() {
+        let store = StateStore::new(&device, &layout()).unwrap();
+        assert_eq!(store.read("total").unwrap(), Tensor::zeros(f32s()), "states start at zero");
+        store.write("total", &ramp(1.0)).unwrap();
+        let add = |scale: f32, steps: usize| {
+            let (device, store) = (device.clone(), store.clone());
+            move || {
+                let mut session = Session::new(&device, Arc::new(accumulate()), &store).unwrap();
+                session.write("x", &ramp(scale)).unwrap();
+                (0..steps).for_each(|_| session.step().unwrap());
+                session.read("sum").unwrap();
+            }
+        };
+        let threads = [std::thread::spawn(add(1.0, 50)), std::thread::spawn(add(2.0, 50))];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(store.read("total").unwrap(), ramp(151.0), "{}", device.info());
+        assert_eq!(store.names().collect::<Vec<_>>(), ["total"]);
+    }
+}
+
+#[test]
+fn a_plan_without_dispatches_passes_inputs_through() {
+    for device in devices() {
+        let mut session = session(&device, passthrough(), &StateLayout::default());
+        session.write("x", &ramp(1.0)).unwrap();
+        session.step().unwrap();
+        assert_eq!(session.read("y").unwrap(), ramp(1.0));
+    }
+}
+
+#[test]
+fn wrong_names_types_and_order_are_named() {
+    for device in devices() {
+        let mut session = session(&device, accumulate(), &layout());
+        let error = session.step().unwrap_err();
+        assert!(matches!(&error, DeviceError::MissingInputs { names } if names == &["x"]), "{error}");
+        let error = session.write("z", &ramp(1.0)).unwrap_err();
+        assert!(
+            matches!(&error, DeviceError::UnknownTensor { kind: "input", name, known } if name == "z" && known == &["x"])
+        );
+        let long = Tensor::zeros(TensorType::new(DType::F32, [N + 1]));
+        let error = session.write("x", &long).unwrap_err();
+        assert!(matches!(&error, DeviceError::WrongType { name, expected, found }
+            if name == "x" && *expected == f32s() && found == long.ty()));
+        let error = session.store().write("total", &Tensor::zeros(TensorType::new(DType::I32, [N]))).unwrap_err();
+        assert!(matches!(&error, DeviceError::WrongType { name, .. } if name == "total"));
+        let error = session.store().read("nothing").unwrap_err();
+        assert!(matches!(&error, DeviceError::UnknownTensor { kind: "state", known, .. } if known == &["total"]));
+        let error = session.read("sum").unwrap_err();
+        assert!(matches!(&error, DeviceError::NoStep { name } if name == "sum"));
+        session.write("x", &ramp(1.0)).unwrap();
+        session.step().unwrap();
+        let error = session.read("mean").unwrap_err();
+        assert!(matches!(&error, DeviceError::UnknownTensor { kind: "output", known, .. } if known == &["sum"]));
+    }
+}
+
+#[test]
+fn a_plan_for_another_store_is_refused() {
+    for device in devices() {
+        let refusal = |layout: &StateLayout| {
+            let store = StateStore::new(&device, layout).unwrap();
+            match Session::new(&device, Arc::new(accumulate()), &store).map(|_| ()).unwrap_err() {
+                DeviceError::OtherLayout { mismatch } => mismatch,
+                other => panic!("{other}"),
+            }
+        };
+        let missing = LayoutMismatch::Arena { arena: 0, planned: BYTES, stored: 0 };
+        assert_eq!(refusal(&StateLayout::default()), missing);
+        let mut renamed = layout();
+        renamed.states[0].name = "mean".to_owned();
+        assert_eq!(refusal(&renamed), LayoutMismatch::State { name: "total".to_owned() });
+        let mut outside = layout();
+        outside.states[0].offset = 4;
+        assert!(matches!(StateStore::new(&device, &outside), Err(DeviceError::Malformed { what: "byte", .. })));
+    }
+}
+
+#[test]
+fn a_malformed_plan_is_refused() {
+    let spoil: [fn(&mut meganeura_core::memory::Plan); 4] = [
+        |plan| plan.dispatches[0].kernel = 9,
+        |plan| plan.dispatches[1].bindings[0].place.buffer = 9,
+        |plan| plan.dispatches[2].arg_binding[0] = 9,
+        |plan| plan.outputs[0].place.offset = 4,
+    ];
+    for device in devices() {
+        let store = StateStore::new(&device, &StateLayout::default()).unwrap();
+        for spoil in spoil {
+            let mut plan = chain();
+            spoil(&mut plan);
+            let error = Session::new(&device, Arc::new(plan), &store).map(|_| ()).unwrap_err();
+            assert!(matches!(error, DeviceError::Malformed { .. }), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_store_of_another_device_is_refused() {
+    let Some(gpu) = gpu() else { return };
+    let store = StateStore::new(&Device::cpu(), &layout()).unwrap();
+    let error = Session::new(&gpu, Arc::new(accumulate()), &store).map(|_| ()).unwrap_err();
+    assert!(matches!(error, DeviceError::OtherDevice { .. }), "{error}");
+}
+
+#[test]
+fn pipelines_are_shared_by_equal_dispatches_and_by_sessions() {
+    let Some(device) = gpu() else { return };
+    let store = StateStore::new(&device, &StateLayout::default()).unwrap();
+    let mut plan = chain();
+    plan.dispatches[2] = dispatch(0, 2, &[(2, false), (3, true)]);
+    let first = Session::new(&device, Arc::new(plan.clone()), &store).unwrap();
+    assert_eq!((first.report().dispatches, first.report().pipelines), (3, 2));
+    let second = Session::new(&device, Arc::new(plan), &store).unwrap();
+    assert!(second.report().seconds.compile < first.report().seconds.compile);
+}
+
+#[test]
+fn checked_shaders_compute_the_same() {
+    let Some(device) = gpu() else { return };
+    let store = StateStore::new(&device, &StateLayout::default()).unwrap();
+    let results = [ShaderChecks::Off, ShaderChecks::On].map(|shader_checks| {
+        let options = SessionOptions { shader_checks, ..SessionOptions::default() };
+        let mut session = Session::with_options(&device, Arc::new(chain()), &store, &options).unwrap();
+        session.write("x", &ramp(0.1)).unwrap();
+        session.step().unwrap();
+        session.read("y").unwrap()
+    });
+    assert_eq!(results[0], results[1]);
+}
+
+#[test]
+fn profiling_runs_a_step_and_times_each_dispatch() {
+    for device in devices() {
+        let mut session = session(&device, chain(), &StateLayout::default());
+        session.write("x", &ramp(1.0)).unwrap();
+        match session.profile_step() {
+            Ok(times) => {
+                let labels: Vec<&str> = times.iter().map(|(label, _)| label.as_str()).collect();
+                assert_eq!(labels, ["dispatch 0", "dispatch 1", "dispatch 2"]);
+                assert!(times.iter().all(|(_, seconds)| (0.0..10.0).contains(seconds)), "{times:?}");
+                assert_eq!(session.read("y").unwrap(), ramp(9.0));
+            }
+            Err(error) => assert!(matches!(error, DeviceError::Unsupported { .. }), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_buffer_beyond_the_limit_is_refused_before_it_is_made() {
+    let Some(device) = gpu() else { return };
+    let have = device.caps().max_buffer_bytes;
+    let mut plan = chain();
+    plan.buffers[1].bytes = have as usize + 4;
+    let store = StateStore::new(&device, &StateLayout::default()).unwrap();
+    let error = Session::new(&device, Arc::new(plan), &store).map(|_| ()).unwrap_err();
+    assert!(matches!(&error, DeviceError::LimitTooSmall { limit: "max_buffer_bytes", need, have: limit, .. }
+        if *need == have + 4 && *limit == have), "{error}");
+    let huge = StateLayout { arenas: vec![have as usize + 4], states: Vec::new() };
+    assert!(matches!(StateStore::new(&device, &huge), Err(DeviceError::LimitTooSmall { .. })));
+}
+
+#[test]
+fn allocated_bytes_are_the_planned_ones() {
+    for device in devices() {
+        let mut plan = accumulate();
+        plan.buffers.push(meganeura_core::memory::Buffer { bytes: 1 << 20, owner: Owner::Scratch });
+        let session = session(&device, plan, &layout());
+        assert_eq!(session.report().allocated_bytes, (1 << 20) + BYTES as u64);
+        assert_eq!(session.report().arena_bytes, BYTES as u64);
+    }
+}
