@@ -1,8 +1,8 @@
 //! The whole compiler on one screen: each stage, then its verifier.
 
-use crate::fuse::{self, Partition, PartitionError};
+use crate::fuse::{self, PartitionError};
 use crate::ir::{self, Graph, GraphError};
-use crate::memory::{self, MemoryError, Plan, PlanError, StateLayout};
+use crate::memory::{self, MemoryError, Plan, PlanError, Planned, StateLayout};
 use crate::options::Options;
 use crate::rewrite::{self, RULES};
 use crate::scalar::Scalar;
@@ -79,15 +79,8 @@ pub fn compile(
     check(options, || ir::verify(graph))?;
 
     let simplified = simplify(graph, options)?;
-    let Partition { fragments, temporaries } = partition(&simplified, options, caps)?;
-    let (steps, temporaries) = schedule::schedule(fragments, temporaries, caps, options.expand);
-    check(options, || schedule::verify(&steps, caps))?;
-
-    let one = |kernel| Step::copying(kernel, caps);
-    let order = memory::order(&simplified, steps, temporaries, &one);
     let layout = layout.cloned().unwrap_or_else(|| StateLayout::of_graph(&simplified, caps));
-    let planned = memory::plan(&simplified, &order, &layout, caps)?;
-    check(options, || memory::verify(&simplified, &planned, caps))?;
+    let planned = plan(&simplified, options, caps, &layout)?;
 
     let plan = planned.plan;
     let report = Report {
@@ -103,6 +96,45 @@ pub fn compile(
     Ok(Program { plan: Arc::new(plan), layout, initial, report })
 }
 
+/// From the graph to placed dispatches. Fusion counts on states being updated in place; where that proves impossible a
+/// kernel can bind a tensor too many, and the graph is partitioned again for fewer.
+fn plan(graph: &Graph, options: &Options, caps: &Caps, layout: &StateLayout) -> Result<Planned, CompileError> {
+    let most = caps.max_bindings as usize;
+    let mut result = plan_within(graph, options, caps, layout, most);
+    for fewer in 1..most.saturating_sub(FEWEST_BINDINGS).min(4) {
+        match result {
+            Err(CompileError::Plan(PlanError::Bindings { .. })) => {
+                result = plan_within(graph, options, caps, layout, most - fewer);
+            }
+            other => return other,
+        }
+    }
+    result
+}
+
+/// What every kernel of one op can do with: three operands, a key, a result.
+const FEWEST_BINDINGS: usize = 4;
+
+fn plan_within(
+    graph: &Graph,
+    options: &Options,
+    caps: &Caps,
+    layout: &StateLayout,
+    max_bindings: usize,
+) -> Result<Planned, CompileError> {
+    let partition = fuse::partition(graph, options.fuse, max_bindings);
+    check(options, || fuse::verify(graph, &partition, max_bindings))?;
+
+    let (steps, temporaries) = schedule::schedule(partition.fragments, partition.temporaries, caps, options.expand);
+    check(options, || schedule::verify(&steps, caps))?;
+
+    let one = |kernel| Step::copying(kernel, caps);
+    let order = memory::order(graph, steps, temporaries, &one);
+    let planned = memory::plan(graph, &order, layout, caps)?;
+    check(options, || memory::verify(graph, &planned, caps))?;
+    Ok(planned)
+}
+
 fn simplify(graph: &Graph, options: &Options) -> Result<Graph, CompileError> {
     if !options.simplify {
         return Ok(graph.clone());
@@ -112,13 +144,6 @@ fn simplify(graph: &Graph, options: &Options) -> Result<Graph, CompileError> {
     check(options, || rewrite::verify_clean(&simplified))?;
     check(options, || ir::verify_same_boundary(graph, &simplified))?;
     Ok(simplified)
-}
-
-fn partition(graph: &Graph, options: &Options, caps: &Caps) -> Result<Partition, CompileError> {
-    let max_bindings = caps.max_bindings as usize;
-    let partition = fuse::partition(graph, options.fuse, max_bindings);
-    check(options, || fuse::verify(graph, &partition, max_bindings))?;
-    Ok(partition)
 }
 
 fn check<E: Into<CompileError>>(options: &Options, verify: impl FnOnce() -> Result<(), E>) -> Result<(), CompileError> {

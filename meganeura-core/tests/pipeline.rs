@@ -75,7 +75,9 @@ fn data(graph: &Graph, batch: usize, features: usize, classes: u32) -> [HashMap<
     let states = graph.states().iter().enumerate().map(|(at, state)| {
         let mut values = numbers(state.ty.elements(), at as u32 + 10);
         if state.group.as_ref() != "parameters" {
-            values.iter_mut().for_each(|value| *value = if state.ty.dtype == DType::U32 { 3.0 } else { value.abs() * 0.01 });
+            values
+                .iter_mut()
+                .for_each(|value| *value = if state.ty.dtype == DType::U32 { 3.0 } else { value.abs() * 0.01 });
         }
         (state.name.to_string(), Array::new(state.ty.clone(), values))
     });
@@ -88,7 +90,13 @@ fn assert_agrees(graph: &Graph, program: &Program, inputs: &HashMap<String, Arra
         arrays.iter().map(|(name, array)| (name.clone(), array.data.clone())).collect()
     };
     let [outputs, new_states] = memory::interp(&program.plan, &raw(inputs), &raw(states)).unwrap();
-    for (name, expected) in expected.outputs.iter().map(|pair| (pair, &outputs)).chain(expected.states.iter().map(|pair| (pair, &new_states))).map(|((name, expected), found)| (name, (expected, &found[name]))) {
+    for (name, expected) in expected
+        .outputs
+        .iter()
+        .map(|pair| (pair, &outputs))
+        .chain(expected.states.iter().map(|pair| (pair, &new_states)))
+        .map(|((name, expected), found)| (name, (expected, &found[name])))
+    {
         let found = Array::new(expected.0.ty.clone(), expected.1.clone());
         assert!(found.distance(expected.0) < 1e-9, "{name}: off by {}", found.distance(expected.0));
     }

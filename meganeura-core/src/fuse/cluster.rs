@@ -3,11 +3,11 @@
 use super::classify::{Class, FuseOptions};
 use super::lower::{KernelBuilder, Surroundings};
 use crate::index::{Index, flatten, unflatten};
-use crate::ir::{Graph, NodeId};
+use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::{Axis, Role};
 use crate::ops::{Lowering, Op, Operation};
 use crate::shape::Shape;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Nodes that one kernel computes.
 #[derive(Clone, Debug)]
@@ -47,6 +47,12 @@ pub(super) struct Clustering<'a> {
     /// The latest cluster that each node depends on.
     latest: Vec<Option<usize>>,
     located: Vec<Located>,
+    /// For each root and anchor the roots and anchors that read it, directly or through inlined nodes.
+    users: Vec<Vec<NodeId>>,
+    /// The state that each value updates.
+    updates: HashMap<NodeId, StateId>,
+    /// Values that leave the program.
+    leaving: HashSet<NodeId>,
     /// The youngest map cluster of each shape and row cluster of each space.
     young: HashMap<(Shape, Shape), usize>,
 }
@@ -71,6 +77,9 @@ impl<'a> Clustering<'a> {
             home: vec![None; nodes],
             latest: vec![None; nodes],
             located: vec![None; nodes],
+            users: users_through_inlined(graph, classes),
+            updates: graph.updates().iter().map(|update| (update.value, update.state)).collect(),
+            leaving: graph.roots().collect(),
             young: HashMap::new(),
         }
     }
@@ -300,8 +309,9 @@ impl<'a> Clustering<'a> {
         let made = builder.member(around, id).is_ok();
         let asked = loads_of(self.graph, self.classes, id);
         let shares = !must_share || builder.loaded().take(before).any(|load| asked.contains(&load));
-        let bindings = builder.loaded().count() + candidate.members.len() + 1;
-        if made && shares && bindings <= self.max_bindings {
+        let bindings =
+            made.then(|| bindings(self.graph, &self.users, &self.updates, &self.leaving, candidate, &builder, id));
+        if shares && bindings.is_some_and(|bindings| bindings <= self.max_bindings) {
             candidate.members.push(id);
             candidate.builder = Some(builder);
             if !candidate.shapes.iter().any(|(known, _)| *known == shape) {
@@ -342,6 +352,54 @@ impl Cluster {
 fn row_axes(outer: &Shape, folded: &[usize]) -> Vec<Axis> {
     let axis = |role| move |&extent: &usize| Axis { extent, role };
     outer.iter().map(axis(Role::Parallel)).chain(folded.iter().map(axis(Role::Reduce))).collect()
+}
+
+/// The most tensors that the cluster's kernel may bind, with `id` as a member: what it loads, and each member that
+/// something outside may read. A state's new value is expected to take the place of the old one.
+fn bindings(
+    graph: &Graph,
+    users: &[Vec<NodeId>],
+    updates: &HashMap<NodeId, StateId>,
+    leaving: &HashSet<NodeId>,
+    cluster: &Cluster,
+    builder: &KernelBuilder,
+    id: NodeId,
+) -> usize {
+    let loads: Vec<NodeId> = builder.loaded().collect();
+    let inside = |user: &NodeId| *user == id || cluster.positions.contains_key(user);
+    let over_state = |member: &NodeId| {
+        updates.get(member).is_some_and(|state| loads.iter().any(|&load| state_of(graph, load) == Some(*state)))
+    };
+    let stored = |member: &&NodeId| {
+        (leaving.contains(*member) && !over_state(member))
+            || (!leaving.contains(*member) && !users[member.index()].iter().all(inside))
+    };
+    loads.len() + cluster.members.iter().chain([&id]).filter(stored).count()
+}
+
+/// The state whose old value a node is.
+pub(super) fn state_of(graph: &Graph, id: NodeId) -> Option<StateId> {
+    match &graph.node(id).op {
+        Op::State(state) => Some(state.id),
+        _ => None,
+    }
+}
+
+fn users_through_inlined(graph: &Graph, classes: &[Class]) -> Vec<Vec<NodeId>> {
+    let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); graph.nodes().len()];
+    for id in graph.ids().rev() {
+        let reached = match classes[id.index()] {
+            Class::Inline => users[id.index()].clone(),
+            _ => vec![id],
+        };
+        for operand in &graph.node(id).operands {
+            let known = &mut users[operand.index()];
+            known.extend(&reached);
+            known.sort_unstable();
+            known.dedup();
+        }
+    }
+    users
 }
 
 /// What an expression reads through the nodes inlined into it.

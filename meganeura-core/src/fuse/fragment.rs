@@ -1,7 +1,7 @@
 //! The result of partitioning: kernels with their tensors, in an order in which they can run.
 
-use super::classify::{FuseOptions, classify};
-use super::cluster::Clustering;
+use super::classify::{Class, FuseOptions, classify};
+use super::cluster::{Cluster, Clustering};
 use super::lower::{KernelBuilder, Surroundings};
 use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::{Access, Axis, Kernel, Role};
@@ -61,11 +61,21 @@ pub fn partition(graph: &Graph, options: FuseOptions, max_bindings: usize) -> Pa
         }
         needed.extend(builder.loaded());
         let (kernel, args) = builder.finish();
-        fragments.push(Fragment { kernel: crate::kernel::merge_axes(kernel), args, label: label(graph, &stored) });
+        fragments.push(Fragment {
+            kernel: crate::kernel::merge_axes(kernel),
+            args,
+            label: label(graph, &named(&classes, cluster, &stored)),
+        });
     }
     fragments.reverse();
     fragments.extend(copies(graph));
     Partition { fragments, temporaries: Vec::new() }
+}
+
+/// Members that name a kernel: what it stores, and the folds and contractions in it.
+fn named(classes: &[Class], cluster: &Cluster, stored: &[NodeId]) -> Vec<NodeId> {
+    let names = |id: &NodeId| stored.contains(id) || classes[id.index()] == Class::Anchor;
+    cluster.members.iter().copied().filter(names).collect()
 }
 
 /// Kernels for outputs and updates that are values which live elsewhere already.

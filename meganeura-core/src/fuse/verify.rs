@@ -1,6 +1,7 @@
 //! Invariants of partitions.
 
-use super::fragment::{Partition, Source};
+use super::cluster::state_of;
+use super::fragment::{Fragment, Partition, Source};
 use crate::ir::{Graph, NodeId};
 use crate::kernel::Expr;
 use crate::ops::Op;
@@ -45,6 +46,20 @@ pub enum PartitionError {
     },
 }
 
+/// Tensors that a kernel binds, if each new value of a state takes the place of the old one.
+fn bindings(graph: &Graph, fragment: &Fragment) -> usize {
+    let old = |source: &Source| matches!(source, Source::Value(id) if state_of(graph, *id).is_some());
+    let replaces_operand = |source: &&Source| {
+        let state =
+            graph.updates().iter().find(|update| **source == Source::Value(update.value)).map(|update| update.state);
+        let reads =
+            |own| fragment.args.iter().any(|arg| matches!(arg, Source::Value(id) if state_of(graph, *id) == Some(own)));
+        !old(source) && state.is_some_and(reads)
+    };
+    let distinct: HashSet<&Source> = fragment.args.iter().collect();
+    distinct.len() - distinct.iter().filter(|source| replaces_operand(source)).count()
+}
+
 /// Checks P1 to P5.
 ///
 /// # Errors
@@ -68,7 +83,7 @@ pub fn verify(graph: &Graph, partition: &Partition, max_bindings: usize) -> Resu
         if sums != fragment.kernel.is_contraction() || (sums && folds) {
             return Err(PartitionError::Contractions { kernel: at });
         }
-        let found = fragment.args.iter().collect::<HashSet<_>>().len();
+        let found = bindings(graph, fragment);
         if found > max_bindings {
             return Err(PartitionError::Bindings { kernel: at, found, limit: max_bindings });
         }

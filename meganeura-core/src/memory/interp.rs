@@ -38,7 +38,8 @@ pub fn interp(
         }
     }
     let read = |ports: &[super::Port]| {
-        let value = |port: &super::Port| (port.name.clone(), storage.get(&key(port.place)).cloned().unwrap_or_default());
+        let value =
+            |port: &super::Port| (port.name.clone(), storage.get(&key(port.place)).cloned().unwrap_or_default());
         ports.iter().map(value).collect()
     };
     Ok([read(&plan.outputs), read(&plan.states)])

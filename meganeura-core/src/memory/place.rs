@@ -28,6 +28,16 @@ pub enum PlanError {
         /// The limit.
         have: u64,
     },
+    /// A kernel binds more tensors than the device allows.
+    #[error("{kernel} binds {need} tensors, but the device binds at most {have}")]
+    Bindings {
+        /// What the kernel computes.
+        kernel: String,
+        /// Tensors that it binds.
+        need: usize,
+        /// The limit.
+        have: usize,
+    },
     /// The state store that the program is planned against lacks a state, or has it with another type.
     #[error("the program's state `{name}` is {expected}, but the store has {found}")]
     StateMismatch {
@@ -258,6 +268,10 @@ impl<'a> Placer<'a> {
                 kernels.len() - 1
             });
             let (bindings, arg_binding) = self.bind(step);
+            let (need, have) = (bindings.len(), self.caps.max_bindings as usize);
+            if need > have {
+                return Err(PlanError::Bindings { kernel: step.label.clone(), need, have });
+            }
             let (spec, label) = (step.spec, step.label.clone());
             dispatches.push(Dispatch { kernel, spec, bindings, arg_binding, group, label });
         }
