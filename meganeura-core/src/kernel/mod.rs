@@ -17,11 +17,6 @@ mod ir;
 mod merge;
 mod point;
 
-<<<<<<< HEAD
-#[allow(unused_imports)]
-pub(crate) use interp::points;
-=======
->>>>>>> runtime
 pub use interp::{InterpError, interp};
 pub use ir::*;
 pub use merge::{map_indices, merge_axes};
