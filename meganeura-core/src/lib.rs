@@ -13,6 +13,7 @@ pub mod grad;
 pub mod index;
 pub mod ir;
 pub mod kernel;
+pub mod layout;
 pub mod memory;
 pub mod ops;
 pub mod options;
@@ -23,3 +24,5 @@ pub mod scalar;
 pub mod schedule;
 pub mod shape;
 pub mod tensor;
+#[doc(hidden)]
+pub mod testing;

@@ -7,6 +7,8 @@ use crate::fuse::FuseOptions;
 pub struct Options {
     /// Rewrite the graph by [`crate::rewrite::RULES`], share equal nodes, drop dead ones.
     pub simplify: bool,
+    /// Choose the dimension order of stored values by their readers; off: everything row-major.
+    pub layout: bool,
     /// What becomes one kernel.
     pub fuse: FuseOptions,
     /// Split contractions and folds that would leave the device idle over several dispatches.
@@ -17,7 +19,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { simplify: true, fuse: FuseOptions::default(), expand: true, verify: cfg!(debug_assertions) }
+        Options {
+            simplify: true,
+            layout: true,
+            fuse: FuseOptions::default(),
+            expand: true,
+            verify: cfg!(debug_assertions),
+        }
     }
 }
 
@@ -25,6 +33,6 @@ impl Options {
     /// Every optimisation switched off: one kernel an op.
     pub fn plain() -> Options {
         let fuse = FuseOptions { elementwise: false, rows: false, epilogues: false };
-        Options { simplify: false, fuse, expand: false, verify: true }
+        Options { simplify: false, layout: false, fuse, expand: false, verify: true }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::fuse::{self, PartitionError};
 use crate::ir::{self, Graph, GraphError};
+use crate::layout::{LayoutError, Layouts};
 use crate::memory::{self, MemoryError, Plan, PlanError, Planned, StateLayout};
 use crate::options::Options;
 use crate::rewrite::{self, RULES};
@@ -20,6 +21,9 @@ pub enum CompileError {
     /// A defect of this library: the graph broke an invariant after some pass.
     #[error("defect in meganeura: {0}")]
     Graph(#[from] GraphError),
+    /// A defect of this library: a layout broke an invariant.
+    #[error("defect in meganeura: {0}")]
+    Layout(#[from] LayoutError),
     /// A defect of this library: the partition broke an invariant.
     #[error("defect in meganeura: {0}")]
     Partition(#[from] PartitionError),
@@ -79,8 +83,12 @@ pub fn compile(
     check(options, || ir::verify(graph))?;
 
     let simplified = simplify(graph, options)?;
+    let layouts = if options.layout { Layouts::choose(&simplified) } else { Layouts::row_major(&simplified) };
+    check(options, || layouts.verify(&simplified))?;
+
     let layout = layout.cloned().unwrap_or_else(|| StateLayout::of_graph(&simplified, caps));
-    let planned = plan(&simplified, options, caps, &layout)?;
+    let stage = Stage { graph: &simplified, layouts: &layouts, states: &layout, options, caps };
+    let planned = stage.plan()?;
 
     let plan = planned.plan;
     let report = Report {
@@ -96,43 +104,44 @@ pub fn compile(
     Ok(Program { plan: Arc::new(plan), layout, initial, report })
 }
 
-/// From the graph to placed dispatches. Fusion counts on states being updated in place; where that proves impossible a
-/// kernel can bind a tensor too many, and the graph is partitioned again for fewer.
-fn plan(graph: &Graph, options: &Options, caps: &Caps, layout: &StateLayout) -> Result<Planned, CompileError> {
-    let most = caps.max_bindings as usize;
-    let mut result = plan_within(graph, options, caps, layout, most);
-    for fewer in 1..most.saturating_sub(FEWEST_BINDINGS).min(4) {
-        match result {
-            Err(CompileError::Plan(PlanError::Bindings { .. })) => {
-                result = plan_within(graph, options, caps, layout, most - fewer);
-            }
-            other => return other,
-        }
-    }
-    result
+/// What the later stages read.
+struct Stage<'a> {
+    graph: &'a Graph,
+    layouts: &'a Layouts,
+    states: &'a StateLayout,
+    options: &'a Options,
+    caps: &'a Caps,
 }
 
-/// What every kernel of one op can do with: three operands, a key, a result.
-const FEWEST_BINDINGS: usize = 4;
+/// Tensors that every single op's kernel can bind at least: three operands, a key, a result.
+const FEWEST_BINDINGS: u32 = 5;
 
-fn plan_within(
-    graph: &Graph,
-    options: &Options,
-    caps: &Caps,
-    layout: &StateLayout,
-    max_bindings: usize,
-) -> Result<Planned, CompileError> {
-    let partition = fuse::partition(graph, options.fuse, max_bindings);
-    check(options, || fuse::verify(graph, &partition, max_bindings))?;
+impl Stage<'_> {
+    /// From the graph to placed dispatches. Fusion counts on states being updated in place; where that proves impossible a
+    /// kernel can bind a tensor too many, and the graph is partitioned again for fewer.
+    fn plan(&self) -> Result<Planned, CompileError> {
+        let mut most = self.caps.max_bindings;
+        loop {
+            match self.plan_within(most) {
+                Err(CompileError::Plan(PlanError::Bindings { .. })) if most > FEWEST_BINDINGS => most -= 1,
+                result => return result,
+            }
+        }
+    }
 
-    let (steps, temporaries) = schedule::schedule(partition.fragments, partition.temporaries, caps, options.expand);
-    check(options, || schedule::verify(&steps, caps))?;
+    fn plan_within(&self, max_bindings: u32) -> Result<Planned, CompileError> {
+        let Stage { graph, layouts, states, options, caps } = *self;
+        let partition = fuse::partition(graph, layouts, options.fuse, max_bindings as usize);
+        check(options, || fuse::verify(graph, &partition, max_bindings as usize))?;
 
-    let one = |kernel| Step::copying(kernel, caps);
-    let order = memory::order(graph, steps, temporaries, &one);
-    let planned = memory::plan(graph, &order, layout, caps)?;
-    check(options, || memory::verify(graph, &planned, caps))?;
-    Ok(planned)
+        let (steps, temporaries) = schedule::schedule(partition.fragments, partition.temporaries, caps, options.expand);
+        check(options, || schedule::verify_steps(&steps, caps))?;
+
+        let order = memory::order(graph, steps, temporaries, &|kernel| Step::copying(kernel, caps));
+        let planned = memory::plan(graph, &order, states, caps)?;
+        check(options, || memory::verify(graph, &planned, caps))?;
+        Ok(planned)
+    }
 }
 
 fn simplify(graph: &Graph, options: &Options) -> Result<Graph, CompileError> {

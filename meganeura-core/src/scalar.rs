@@ -16,7 +16,9 @@ pub struct Scalar {
 impl Scalar {
     /// The constant `value`, rounded to `dtype`.
     pub fn new(dtype: DType, value: f64) -> Scalar {
-        Scalar { dtype, value: dtype.round(value) }
+        let value = dtype.round(value);
+        // One NaN only: its sign and payload mean nothing, and text forms do not carry them.
+        Scalar { dtype, value: if value.is_nan() { f64::NAN } else { value } }
     }
 
     /// Zero of a type.
@@ -31,7 +33,7 @@ impl Scalar {
 
     /// An `f32` constant.
     pub fn f32(value: f32) -> Scalar {
-        Scalar { dtype: DType::F32, value: f64::from(value) }
+        Scalar::new(DType::F32, f64::from(value))
     }
 
     /// A `u32` constant.
@@ -350,6 +352,11 @@ impl Binary {
 }
 
 impl Compare {
+    /// Whether the relation takes this type: truth values have no order.
+    pub const fn takes(self, dtype: DType) -> bool {
+        !matches!(dtype, DType::Bool) || matches!(self, Compare::Eq | Compare::Ne)
+    }
+
     /// Whether the relation holds.
     pub fn eval(self, a: f64, b: f64) -> bool {
         match self {

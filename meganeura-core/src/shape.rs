@@ -32,6 +32,11 @@ impl Shape {
         self.0.iter().product()
     }
 
+    /// Number of elements, unless it is more than a `usize` holds: for shapes that nothing has checked yet.
+    pub fn checked_elements(&self) -> Option<usize> {
+        self.0.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent))
+    }
+
     /// Row-major strides, in elements.
     pub fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1; self.rank()];

@@ -153,7 +153,7 @@ impl Tensor {
     /// # Errors
     /// [`TensorError::DType`] if they are not.
     pub fn as_f32(&self) -> Result<&[f32], TensorError> {
-        self.expect(DType::F32).map(|words| bytemuck::cast_slice(words))
+        self.expect(DType::F32).map(bytemuck::cast_slice)
     }
 
     /// The elements, if they are `u32`.
@@ -169,7 +169,7 @@ impl Tensor {
     /// # Errors
     /// [`TensorError::DType`] if they are not.
     pub fn as_i32(&self) -> Result<&[i32], TensorError> {
-        self.expect(DType::I32).map(|words| bytemuck::cast_slice(words))
+        self.expect(DType::I32).map(bytemuck::cast_slice)
     }
 
     /// The elements, if they are `f16`.

@@ -47,15 +47,15 @@ pub(crate) fn create(gpu: &Gpu, label: &str, bytes: u64) -> Result<wgpu::Buffer,
 }
 
 /// Creates one buffer for the given uses; its size is in bytes.
-pub(crate) fn create_for(
-    gpu: &Gpu,
-    label: &str,
-    bytes: u64,
-    usage: BufferUsages,
-) -> Result<wgpu::Buffer, DeviceError> {
+pub(crate) fn create_for(gpu: &Gpu, label: &str, bytes: u64, usage: BufferUsages) -> Result<wgpu::Buffer, DeviceError> {
     let have = gpu.caps.max_buffer_bytes;
     if bytes > have {
-        return Err(DeviceError::LimitTooSmall { item: label.to_owned(), limit: "max_buffer_bytes", need: bytes, have });
+        return Err(DeviceError::LimitTooSmall {
+            item: label.to_owned(),
+            limit: "max_buffer_bytes",
+            need: bytes,
+            have,
+        });
     }
     let descriptor = BufferDescriptor { label: Some(label), size: bytes, usage, mapped_at_creation: false };
     gpu.call(|| gpu.device.create_buffer(&descriptor)).map_err(|error| match error {

@@ -3,6 +3,7 @@
 use crate::device::Selector;
 use crate::wgsl::PrintError;
 use meganeura_core::cpu::RunError;
+use meganeura_core::kernel::VerifyError;
 use meganeura_core::shape::TensorType;
 use std::time::Duration;
 use thiserror::Error;
@@ -62,6 +63,15 @@ pub enum DeviceError {
     Lost {
         /// What the driver or wgpu said.
         message: String,
+    },
+    /// A kernel breaks an invariant, so that it may not run unchecked. Always a mistake of the compiler.
+    #[error("the kernel of {label} is invalid")]
+    Kernel {
+        /// The first dispatch that uses it.
+        label: String,
+        /// The invariant and the place.
+        #[source]
+        source: VerifyError,
     },
     /// A kernel could not be printed as a shader.
     #[error("the kernel of {label} cannot be printed as WGSL")]

@@ -106,9 +106,9 @@ impl Gpu {
         let create = || {
             let descriptor =
                 ShaderModuleDescriptor { label: Some(label), source: ShaderSource::Wgsl(key.source.as_str().into()) };
-            // SAFETY: without checks the shader itself must stay in bounds and end. The text was printed from a kernel
-            // whose every access the verifier has found in bounds or masked (K1), whose loops have constant trip
-            // counts, and whose integer divisions the printer guards.
+            // SAFETY: without checks the shader itself must stay in bounds and end. A session verifies its kernels
+            // before it prints them: every access is in bounds or masked (K1), and bindings are as large as arguments.
+            // Printed loops have constant trip counts, and printed integer divisions guard against zero.
             let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
             self.device.create_compute_pipeline(&ComputePipelineDescriptor {
                 label: Some(label),

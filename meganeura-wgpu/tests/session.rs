@@ -5,17 +5,18 @@ mod common;
 
 use common::*;
 use meganeura_core::dtype::DType;
-use meganeura_core::memory::{Owner, StateLayout};
+use meganeura_core::memory::{Buffer, Owner, Place, Plan, Port, StateLayout};
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
 use meganeura_wgpu::{Device, DeviceError, LayoutMismatch, Session, SessionOptions, ShaderChecks, StateStore};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn ramp(scale: f32) -> Tensor {
     Tensor::from_f32([N], (0..N).map(|at| at as f32 * scale).collect()).unwrap()
 }
 
-fn session(device: &Device, plan: meganeura_core::memory::Plan, layout: &StateLayout) -> Session {
+fn session(device: &Device, plan: Plan, layout: &StateLayout) -> Session {
     let store = StateStore::new(device, layout).unwrap();
     Session::new(device, Arc::new(plan), &store).unwrap()
 }
@@ -131,7 +132,7 @@ fn a_plan_for_another_store_is_refused() {
 
 #[test]
 fn a_malformed_plan_is_refused() {
-    let spoil: [fn(&mut meganeura_core::memory::Plan); 4] = [
+    let spoil: [fn(&mut Plan); 4] = [
         |plan| plan.dispatches[0].kernel = 9,
         |plan| plan.dispatches[1].bindings[0].place.buffer = 9,
         |plan| plan.dispatches[2].arg_binding[0] = 9,
@@ -145,6 +146,21 @@ fn a_malformed_plan_is_refused() {
             let error = Session::new(&device, Arc::new(plan), &store).map(|_| ()).unwrap_err();
             assert!(matches!(error, DeviceError::Malformed { .. }), "{error}");
         }
+    }
+}
+
+#[test]
+fn an_access_out_of_bounds_is_refused_before_anything_runs() {
+    for device in devices() {
+        let store = StateStore::new(&device, &StateLayout::default()).unwrap();
+        let mut plan = chain();
+        plan.kernels[1].axes[0].extent = N + 1;
+        let error = Session::new(&device, Arc::new(plan), &store).map(|_| ()).unwrap_err();
+        assert!(matches!(&error, DeviceError::Kernel { label, .. } if label == "dispatch 1"), "{error}");
+        let mut plan = chain();
+        plan.kernels[1].args.iter_mut().for_each(|arg| arg.elements = N + 1);
+        let error = Session::new(&device, Arc::new(plan), &store).map(|_| ()).unwrap_err();
+        assert!(matches!(error, DeviceError::Malformed { what: "byte", .. }), "{error}");
     }
 }
 
@@ -207,8 +223,11 @@ fn a_buffer_beyond_the_limit_is_refused_before_it_is_made() {
     plan.buffers[1].bytes = have as usize + 4;
     let store = StateStore::new(&device, &StateLayout::default()).unwrap();
     let error = Session::new(&device, Arc::new(plan), &store).map(|_| ()).unwrap_err();
-    assert!(matches!(&error, DeviceError::LimitTooSmall { limit: "max_buffer_bytes", need, have: limit, .. }
-        if *need == have + 4 && *limit == have), "{error}");
+    assert!(
+        matches!(&error, DeviceError::LimitTooSmall { limit: "max_buffer_bytes", need, have: limit, .. }
+        if *need == have + 4 && *limit == have),
+        "{error}"
+    );
     let huge = StateLayout { arenas: vec![have as usize + 4], states: Vec::new() };
     assert!(matches!(StateStore::new(&device, &huge), Err(DeviceError::LimitTooSmall { .. })));
 }
@@ -217,9 +236,72 @@ fn a_buffer_beyond_the_limit_is_refused_before_it_is_made() {
 fn allocated_bytes_are_the_planned_ones() {
     for device in devices() {
         let mut plan = accumulate();
-        plan.buffers.push(meganeura_core::memory::Buffer { bytes: 1 << 20, owner: Owner::Scratch });
+        plan.buffers.push(Buffer { bytes: 1 << 20, owner: Owner::Scratch });
         let session = session(&device, plan, &layout());
         assert_eq!(session.report().allocated_bytes, (1 << 20) + BYTES as u64);
         assert_eq!(session.report().arena_bytes, BYTES as u64);
+    }
+}
+
+#[test]
+fn a_kernel_that_cannot_be_printed_is_named() {
+    let Some(device) = gpu() else { return };
+    let mut plan = chain();
+    plan.dispatches[1].bindings[2].writable = false;
+    plan.dispatches[1].label = "residual".to_owned();
+    let store = StateStore::new(&device, &StateLayout::default()).unwrap();
+    let error = Session::new(&device, Arc::new(plan), &store).map(|_| ()).unwrap_err();
+    assert!(matches!(&error, DeviceError::Print { label, .. } if label == "residual"), "{error}");
+}
+
+#[test]
+fn a_wait_that_takes_too_long_is_an_error_and_the_session_goes_on() {
+    let Some(device) = gpu() else { return };
+    let mut plan = accumulate();
+    // Ten thousand dependent dispatches take milliseconds on any device.
+    plan.dispatches = vec![plan.dispatches[0].clone(); 10_000];
+    let store = StateStore::new(&device, &layout()).unwrap();
+    let options = SessionOptions { watchdog: Duration::ZERO, ..SessionOptions::default() };
+    let mut session = Session::with_options(&device, Arc::new(plan), &store, &options).unwrap();
+    session.write("x", &ramp(1.0)).unwrap();
+    session.step().unwrap();
+    match session.read("sum") {
+        Err(error) => assert!(matches!(error, DeviceError::TimeOut { after: Duration::ZERO, .. }), "{error}"),
+        // A software GPU may have computed everything inside the submission.
+        Ok(sum) => assert!(is_software(&device) && sum == ramp(10_000.0)),
+    }
+    assert_eq!(store.read("total").unwrap(), ramp(10_000.0));
+    session.step().unwrap();
+    assert_eq!(store.read("total").unwrap(), ramp(20_000.0));
+}
+
+#[test]
+fn an_odd_number_of_halves_goes_in_and_out() {
+    let ty = TensorType::new(DType::F16, [3]);
+    let place = Place { buffer: 0, offset: 0, bytes: 8 };
+    let port = |name: &str| Port { name: name.to_owned(), ty: ty.clone(), place };
+    for device in devices() {
+        let mut plan = passthrough();
+        (plan.inputs, plan.outputs) = (vec![port("x")], vec![port("y")]);
+        let mut session = session(&device, plan, &StateLayout::default());
+        let halves = Tensor::from_f16([3], &[1.0, -2.0, 0.5].map(half::f16::from_f32)).unwrap();
+        session.write("x", &halves).unwrap();
+        session.step().unwrap();
+        assert_eq!(session.read("y").unwrap(), halves);
+    }
+}
+
+#[test]
+fn tensors_without_elements_are_carried() {
+    let ty = TensorType::new(DType::F32, [0, 4]);
+    let place = Place { buffer: 0, offset: 0, bytes: 0 };
+    let port = |name: &str| Port { name: name.to_owned(), ty: ty.clone(), place };
+    for device in devices() {
+        let mut plan = passthrough();
+        (plan.inputs, plan.outputs) = (vec![port("x")], vec![port("y")]);
+        let mut session = session(&device, plan, &StateLayout::default());
+        session.write("x", &Tensor::zeros(ty.clone())).unwrap();
+        session.step().unwrap();
+        assert_eq!(session.read("y").unwrap(), Tensor::zeros(ty.clone()));
     }
 }

@@ -27,11 +27,13 @@ impl<'g> Value<'g> {
     }
 
     /// The largest element along `axis`, which keeps extent 1. A shift that cancels, so no gradient flows through it.
+    #[track_caller]
     fn max_kept(self, axis: usize) -> Value<'g> {
         self.stop_gradient().max([axis]).kept(self, axis)
     }
 
     /// This value, a fold of `of` along `axis`, with that axis back at extent 1.
+    #[track_caller]
     pub(super) fn kept(self, of: Value<'g>, axis: usize) -> Value<'g> {
         let shape = of.shape();
         self.reshape((0..shape.rank()).map(|dim| if dim == axis { 1 } else { shape[dim] }).collect::<Shape>())

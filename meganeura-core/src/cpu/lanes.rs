@@ -67,6 +67,7 @@ fn unary_float(function: Unary, a: &[u32], to: &mut [u32]) {
         Unary::Cos => map1::<f32>(to, a, f32::cos),
         Unary::Tanh => map1::<f32>(to, a, f32::tanh),
         Unary::Erf => map1::<f32>(to, a, |x| erf(f64::from(x)) as f32),
+        Unary::Relu => map1::<f32>(to, a, |x| if x <= 0.0 { 0.0 } else { x }),
         Unary::Sigmoid => map1::<f32>(to, a, |x| 1.0 / (1.0 + (-x).exp())),
         // Not `max`, which would turn NaN into 0.
         Unary::Relu => map1::<f32>(to, a, |x| if x <= 0.0 { 0.0 } else { x }),

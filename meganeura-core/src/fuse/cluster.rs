@@ -5,6 +5,7 @@ use super::lower::{KernelBuilder, Surroundings};
 use crate::index::{Index, flatten, unflatten};
 use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::{Axis, Role};
+use crate::layout::Layouts;
 use crate::ops::{Lowering, Op, Operation};
 use crate::shape::Shape;
 use std::collections::{HashMap, HashSet};
@@ -39,6 +40,7 @@ type Located = Option<(usize, Vec<Index>)>;
 pub(super) struct Clustering<'a> {
     graph: &'a Graph,
     classes: &'a [Class],
+    layouts: &'a Layouts,
     options: FuseOptions,
     max_bindings: usize,
     pub(super) clusters: Vec<Cluster>,
@@ -64,6 +66,7 @@ impl<'a> Clustering<'a> {
     pub(super) fn new(
         graph: &'a Graph,
         classes: &'a [Class],
+        layouts: &'a Layouts,
         options: FuseOptions,
         max_bindings: usize,
     ) -> Clustering<'a> {
@@ -71,6 +74,7 @@ impl<'a> Clustering<'a> {
         Clustering {
             graph,
             classes,
+            layouts,
             options,
             max_bindings,
             clusters: Vec::new(),
@@ -297,7 +301,7 @@ impl<'a> Clustering<'a> {
         }
         let mut builder = match candidate.builder.take() {
             Some(builder) => builder,
-            None => match candidate.rebuilt(self.graph, self.classes) {
+            None => match candidate.rebuilt(self.graph, self.classes, self.layouts) {
                 Some(builder) => builder,
                 None => return false,
             },
@@ -305,7 +309,12 @@ impl<'a> Clustering<'a> {
         let before = builder.loaded().count();
         let shape = self.graph.node(id).ty.shape.clone();
         candidate.positions.insert(id, position.clone());
-        let around = Surroundings { graph: self.graph, classes: self.classes, members: &candidate.positions };
+        let around = Surroundings {
+            graph: self.graph,
+            classes: self.classes,
+            layouts: self.layouts,
+            members: &candidate.positions,
+        };
         let made = builder.member(around, id).is_ok();
         let asked = loads_of(self.graph, self.classes, id);
         let shares = !must_share || builder.loaded().take(before).any(|load| asked.contains(&load));
@@ -342,9 +351,9 @@ impl Cluster {
             && !(per_element && self.kind == Kind::Contract)
     }
 
-    fn rebuilt(&self, graph: &Graph, classes: &[Class]) -> Option<KernelBuilder> {
+    fn rebuilt(&self, graph: &Graph, classes: &[Class], layouts: &Layouts) -> Option<KernelBuilder> {
         let mut builder = KernelBuilder::new(self.axes.clone());
-        let around = Surroundings { graph, classes, members: &self.positions };
+        let around = Surroundings { graph, classes, layouts, members: &self.positions };
         self.members.iter().all(|&member| builder.member(around, member).is_ok()).then_some(builder)
     }
 }

@@ -5,6 +5,7 @@ use super::cluster::{Cluster, Clustering};
 use super::lower::{KernelBuilder, Surroundings};
 use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::{Access, Axis, Kernel, Role};
+use crate::layout::Layouts;
 use crate::ops::{Op, Operation};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -42,9 +43,9 @@ pub struct Partition {
 }
 
 /// Partitions a graph into kernels that bind at most `max_bindings` tensors each.
-pub fn partition(graph: &Graph, options: FuseOptions, max_bindings: usize) -> Partition {
+pub fn partition(graph: &Graph, layouts: &Layouts, options: FuseOptions, max_bindings: usize) -> Partition {
     let classes = classify(graph, options);
-    let mut clustering = Clustering::new(graph, &classes, options, max_bindings);
+    let mut clustering = Clustering::new(graph, &classes, layouts, options, max_bindings);
     clustering.run();
     let mut needed: HashSet<NodeId> = graph.roots().collect();
     let mut fragments: Vec<Fragment> = Vec::new();
@@ -53,7 +54,7 @@ pub fn partition(graph: &Graph, options: FuseOptions, max_bindings: usize) -> Pa
         if stored.is_empty() {
             continue;
         }
-        let around = Surroundings { graph, classes: &classes, members: &cluster.positions };
+        let around = Surroundings { graph, classes: &classes, layouts, members: &cluster.positions };
         let mut builder = KernelBuilder::new(cluster.axes.clone());
         for &member in &stored {
             // Clustering has lowered each member once already; P1 reports a member that is lost here.
@@ -68,7 +69,7 @@ pub fn partition(graph: &Graph, options: FuseOptions, max_bindings: usize) -> Pa
         });
     }
     fragments.reverse();
-    fragments.extend(copies(graph));
+    fragments.extend(copies(graph, layouts));
     Partition { fragments, temporaries: Vec::new() }
 }
 
@@ -79,7 +80,7 @@ fn named(classes: &[Class], cluster: &Cluster, stored: &[NodeId]) -> Vec<NodeId>
 }
 
 /// Kernels for outputs and updates that are values which live elsewhere already.
-fn copies(graph: &Graph) -> Vec<Fragment> {
+fn copies(graph: &Graph, layouts: &Layouts) -> Vec<Fragment> {
     let leaf = |id: NodeId| match &graph.node(id).op {
         Op::Input(_) => Some(None),
         Op::State(state) => Some(Some(state.id)),
@@ -92,7 +93,7 @@ fn copies(graph: &Graph) -> Vec<Fragment> {
         // Writing a state to itself is nothing; a value that is two states' is computed into one and copied.
         let itself = leaf(update.value) == Some(Some(update.state));
         if !itself && (is_leaf || homes.contains_key(&update.value)) {
-            copies.push(copy(graph, update.value, Source::State(update.state)));
+            copies.push(copy(graph, layouts, update.value, Source::State(update.state)));
         } else {
             homes.insert(update.value, update.state);
         }
@@ -100,18 +101,18 @@ fn copies(graph: &Graph) -> Vec<Fragment> {
     for (at, output) in graph.outputs.iter().enumerate() {
         // The old value of a state is gone after the step.
         if matches!(leaf(output.value), Some(Some(_))) {
-            copies.push(copy(graph, output.value, Source::Output(at)));
+            copies.push(copy(graph, layouts, output.value, Source::Output(at)));
         }
     }
     copies
 }
 
 /// A kernel that copies a value.
-pub(crate) fn copy(graph: &Graph, from: NodeId, to: Source) -> Fragment {
+fn copy(graph: &Graph, layouts: &Layouts, from: NodeId, to: Source) -> Fragment {
     let shape = &graph.node(from).ty.shape;
     let axes = shape.iter().map(|&extent| Axis { extent, role: Role::Parallel }).collect();
     let mut builder = KernelBuilder::new(axes);
-    builder.copy(graph, from, to);
+    builder.copy(graph, layouts, from, to);
     let (kernel, args) = builder.finish();
     Fragment { kernel: crate::kernel::merge_axes(kernel), args, label: format!("copy {}", label(graph, &[from])) }
 }

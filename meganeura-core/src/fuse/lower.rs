@@ -6,6 +6,7 @@ use crate::dtype::DType;
 use crate::index::{Index, flatten};
 use crate::ir::{Graph, NodeId};
 use crate::kernel::{Access, Arg, Axis, Body, Bound, Expr, ExprId, Kernel, Mismatch, PointContext, Role, Store};
+use crate::layout::Layouts;
 use crate::ops::{Lowering, Operation};
 use crate::scalar::Scalar;
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ pub(super) struct KernelBuilder {
 pub(super) struct Surroundings<'a> {
     pub(super) graph: &'a Graph,
     pub(super) classes: &'a [Class],
+    pub(super) layouts: &'a Layouts,
     /// Positions of the cluster's own members.
     pub(super) members: &'a HashMap<NodeId, Vec<Index>>,
 }
@@ -69,7 +71,7 @@ impl KernelBuilder {
             return if position == coords { self.member(around, id) } else { Err(Mismatch) };
         }
         if around.classes[id.index()] != Class::Inline {
-            return Ok(self.load(around.graph, id, coords));
+            return Ok(self.load(around.graph, around.layouts, id, coords));
         }
         let key = (id, coords.to_vec(), self.mask.clone());
         if let Some(&known) = self.pulled.get(&key) {
@@ -96,9 +98,12 @@ impl KernelBuilder {
             Lowering::Fold { monoid, .. } => {
                 let folded = (0..self.axes.len()).filter(|&axis| self.axes[axis].role == Role::Reduce).map(Index::axis);
                 let coords: Vec<Index> = position.iter().cloned().chain(folded).collect();
-                self.point(around, id, &coords).map(|element| self.add(Expr::Reduce(monoid, element)))
+                let element = self.point(around, id, &coords);
+                // A fold over no axes folds nothing.
+                let folds = self.axes.iter().any(|axis| axis.role == Role::Reduce);
+                if folds { element.map(|element| self.add(Expr::Reduce(monoid, element))) } else { element }
             }
-            Lowering::Contract { order, .. } => self.contract(around, id, &order).map(|()| self.add(Expr::Acc)),
+            Lowering::Contract { .. } => self.contract(around, id).map(|()| self.add(Expr::Acc)),
         };
         self.mask = mask;
         let made = made?;
@@ -107,7 +112,7 @@ impl KernelBuilder {
     }
 
     /// Pulls both factors of a contraction, once.
-    fn contract(&mut self, around: Surroundings<'_>, id: NodeId, _order: &[usize]) -> Result<(), Mismatch> {
+    fn contract(&mut self, around: Surroundings<'_>, id: NodeId) -> Result<(), Mismatch> {
         if self.factors.is_some() {
             return Ok(());
         }
@@ -128,11 +133,11 @@ impl KernelBuilder {
         node.op.point(&operands, &node.ty, &mut context, coords)
     }
 
-    fn load(&mut self, graph: &Graph, id: NodeId, coords: &[Index]) -> ExprId {
+    fn load(&mut self, graph: &Graph, layouts: &Layouts, id: NodeId, coords: &[Index]) -> ExprId {
         let ty = &graph.node(id).ty;
         let arg = self.arg(Source::Value(id), ty.dtype, ty.elements(), Access::Read);
         let mask = self.mask.clone();
-        self.add(Expr::Load { arg, index: flatten(coords, &ty.shape), mask })
+        self.add(Expr::Load { arg, index: layouts.linear(id, coords, &ty.shape), mask })
     }
 
     fn arg(&mut self, source: Source, dtype: DType, elements: usize, access: Access) -> usize {
@@ -207,7 +212,7 @@ impl KernelBuilder {
         };
         let value =
             if self.dtypes[value.0 as usize] == ty.dtype { value } else { self.add(Expr::Cast(value, ty.dtype)) };
-        let index = flatten(&around.members[&id], &ty.shape);
+        let index = around.layouts.linear(id, &around.members[&id], &ty.shape);
         let per_element =
             (0..self.axes.len()).any(|axis| self.axes[axis].role == Role::Reduce && index.uses_axis(axis));
         let arg = self.arg(to, ty.dtype, ty.elements(), Access::Write);
@@ -216,10 +221,10 @@ impl KernelBuilder {
     }
 
     /// Stores what is loaded from `from`: a copy over the whole tensor. The space is the tensor's shape.
-    pub(super) fn copy(&mut self, graph: &Graph, from: NodeId, to: Source) {
+    pub(super) fn copy(&mut self, graph: &Graph, layouts: &Layouts, from: NodeId, to: Source) {
         let ty = graph.node(from).ty.clone();
         let coords: Vec<Index> = (0..ty.shape.rank()).map(Index::axis).collect();
-        let value = self.load(graph, from, &coords);
+        let value = self.load(graph, layouts, from, &coords);
         let arg = self.arg(to, ty.dtype, ty.elements(), Access::Write);
         self.stores.push(Store { arg, index: flatten(&coords, &ty.shape), value, per_element: false });
     }

@@ -67,6 +67,12 @@ impl Builder {
         if !self.claim_name("a state", &spec.name, Location::caller()) {
             return self.poison();
         }
+        if spec.init.dtype() != spec.ty.dtype {
+            let violation = Violation::new("a state is filled with its own element type", spec.init.to_string());
+            let location = Location::caller();
+            self.report(BuildError::Operands { op: "state", operands: vec![spec.ty], violation, location });
+            return self.poison();
+        }
         let decl = StateDecl { name: spec.name.into(), ty: spec.ty.clone(), group: spec.group.into(), init: spec.init };
         let id = {
             let states = &mut self.draft.borrow_mut().graph.states;
@@ -214,6 +220,17 @@ impl Builder {
         }
     }
 
+    /// Reports that `op`, which is built of several primitive ops, does not take these operands; gives a poisoned value.
+    /// Silent if an operand is poisoned.
+    #[track_caller]
+    pub(crate) fn refuse<'g>(&'g self, op: &'static str, operands: &[Value<'g>], violation: Violation) -> Value<'g> {
+        if operands.iter().all(|operand| !operand.is_poisoned()) {
+            let operands = operands.iter().map(|operand| operand.ty()).collect();
+            self.report(BuildError::Operands { op, operands, violation, location: Location::caller() });
+        }
+        self.poison()
+    }
+
     pub(crate) fn report(&self, error: BuildError) {
         self.draft.borrow_mut().errors.push(error);
     }
@@ -237,14 +254,10 @@ impl Builder {
 }
 
 /// Limits that hold for every tensor, whatever made it.
-fn check_limits(ty: &TensorType) -> Result<(), Violation> {
+pub(super) fn check_limits(ty: &TensorType) -> Result<(), Violation> {
     let rank = ty.shape.rank();
     Violation::unless(rank <= crate::shape::MAX_RANK, "a tensor has at most 6 dimensions", || format!("{rank}"))?;
-    let elements = ty.shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
     // Element indices are u32 in shaders.
-    Violation::unless(
-        elements.is_some_and(|n| n < u32::MAX as usize),
-        "a tensor has fewer than 2^32 - 1 elements",
-        || ty.to_string(),
-    )
+    let few = ty.shape.checked_elements().is_some_and(|elements| elements < u32::MAX as usize);
+    Violation::unless(few, "a tensor has fewer than 2^32 - 1 elements", || ty.to_string())
 }

@@ -1,6 +1,7 @@
 //! Handles of values under construction, with the op constructors as methods and operators.
 
 use super::builder::{Builder, POISON};
+use super::error::Violation;
 use super::graph::NodeId;
 use crate::dtype::DType;
 use crate::ops;
@@ -146,7 +147,12 @@ impl<'g> Value<'g> {
     /// `before[d]` and `after[d]` copies of `fill` around each dimension.
     #[track_caller]
     pub fn pad(self, before: impl Into<Vec<usize>>, after: impl Into<Vec<usize>>, fill: f64) -> Value<'g> {
-        let fill = Scalar::new(self.dtype(), fill);
+        let value = fill;
+        let fill = Scalar::new(self.dtype(), value);
+        if !fill.dtype().is_float() && fill.value() != value {
+            let rule = "an integer or truth value holds the border's number exactly";
+            return self.builder.refuse("pad", &[self], Violation::new(rule, value.to_string()));
+        }
         self.builder.push(Op::Pad(ops::Pad { before: before.into(), after: after.into(), fill }), &[self])
     }
 
@@ -213,10 +219,16 @@ impl<'g> Value<'g> {
         self.binary(Binary::Shr, bits)
     }
 
-    /// A scalar of this tensor's type, broadcast when it is used.
+    /// A scalar of this tensor's type, broadcast when it is used. Floats round `value`; other types must hold it exactly,
+    /// so that `x * 0.5` of an integer `x` is a mistake and not 0.
     #[track_caller]
     pub fn like(self, value: f64) -> Value<'g> {
-        self.builder.fill(Scalar::new(self.dtype(), value), Shape::scalar())
+        let scalar = Scalar::new(self.dtype(), value);
+        if !scalar.dtype().is_float() && scalar.value() != value {
+            let rule = "an integer or truth value holds the number exactly";
+            return self.builder.refuse("constant", &[self], Violation::new(rule, value.to_string()));
+        }
+        self.builder.fill(scalar, Shape::scalar())
     }
 }
 
@@ -228,10 +240,16 @@ fn broadcast_together<'g, const N: usize>(values: [Value<'g>; N]) -> [Value<'g>;
     }
     let shapes = values.map(Value::shape);
     let common = shapes.iter().skip(1).try_fold(shapes[0].clone(), |common, shape| common.broadcast(shape));
-    match common {
-        Some(shape) => values.map(|value| value.broadcast(shape.clone())),
-        None => values,
+    let Some(shape) = common else { return values };
+    // A loop, not a closure: the caller's line is lost in closures. Stops at the first failure, to report it once.
+    let mut stretched = values;
+    for value in &mut stretched {
+        *value = value.broadcast(shape.clone());
+        if value.is_poisoned() {
+            return [*value; N];
+        }
     }
+    stretched
 }
 
 /// Methods that are one line over a table.

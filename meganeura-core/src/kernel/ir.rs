@@ -183,9 +183,15 @@ impl Kernel {
 
     /// For each expression whether it varies along the reduce axes (an operand of a fold, or a value per element).
     pub fn varies_in_row(&self) -> Vec<bool> {
-        let reduce = self.axes_of(Role::Reduce);
+        self.varies_with(&self.axes_of(Role::Reduce))
+    }
+
+    /// For each expression whether it varies along any of the axes. Folds do not vary along reduce axes, and along
+    /// others as their operands do.
+    pub fn varies_with(&self, axes: &[usize]) -> Vec<bool> {
+        let folded = !axes.iter().any(|&axis| self.axes[axis].role != Role::Reduce);
         let in_row = |index: &Index, varies: &[bool]| {
-            reduce.iter().any(|&axis| index.uses_axis(axis)) || index.values().iter().any(|id| varies[id.0 as usize])
+            axes.iter().any(|&axis| index.uses_axis(axis)) || index.values().iter().any(|id| varies[id.0 as usize])
         };
         let mut varies: Vec<bool> = Vec::with_capacity(self.exprs.len());
         for expr in &self.exprs {
@@ -196,7 +202,8 @@ impl Kernel {
                 Expr::Within(mask) => bounds(mask),
                 _ => false,
             };
-            let inherited = !matches!(expr, Expr::Reduce(..)) && expr.operands().iter().any(|id| varies[id.0 as usize]);
+            let constant = folded && matches!(expr, Expr::Reduce(..));
+            let inherited = !constant && expr.operands().iter().any(|id| varies[id.0 as usize]);
             varies.push(own || inherited);
         }
         varies

@@ -1,14 +1,16 @@
 //! Fewer axes: neighbouring axes of one role that every access walks as one become one.
 
 use crate::index::{Atom, Index, Term};
-use crate::kernel::{Bound, Expr, Kernel};
+use crate::kernel::{Bound, Expr, Kernel, Role};
 
 /// The same kernel with neighbouring axes of one role merged wherever all indices allow it, and axes of extent 1
 /// dropped. Rows become contiguous runs that vector loads can take, and index arithmetic disappears.
 pub fn merge_axes(mut kernel: Kernel) -> Kernel {
     let mut axis = 0;
     while axis < kernel.axes.len() {
-        if kernel.axes[axis].extent == 1 {
+        // A fold over one element is still a fold, so one folded axis stays.
+        let last_fold = kernel.axes[axis].role == Role::Reduce && kernel.axes_of(Role::Reduce).len() == 1;
+        if kernel.axes[axis].extent == 1 && !last_fold {
             kernel = map_indices(kernel, &|index| drop_axis(index, axis));
             kernel.axes.remove(axis);
             continue;

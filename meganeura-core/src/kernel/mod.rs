@@ -16,8 +16,11 @@ mod interp;
 mod ir;
 mod merge;
 mod point;
+mod print;
+mod verify;
 
 pub use interp::{InterpError, interp};
 pub use ir::*;
 pub use merge::{map_indices, merge_axes};
 pub use point::{Mismatch, PointContext};
+pub use verify::{Invariant, Part, Problem, VerifyError, verify};

@@ -23,6 +23,9 @@ impl Operation for CompareOp {
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         let ty = same_types(operands, 2)?;
+        Violation::unless(self.0.takes(ty.dtype), "the relation takes the operands' element type", || {
+            ty.dtype.to_string()
+        })?;
         Ok(TensorType::new(DType::Bool, &ty.shape))
     }
     fn eval(&self, operands: &[&Array], result: &TensorType) -> Array {
@@ -47,10 +50,13 @@ impl Operation for CompareOp {
     fn samples() -> Vec<Sample> {
         let mut samples = Vec::new();
         for &relation in Compare::ALL {
-            for (shape, dtype) in
-                super::sample::usual_shapes().into_iter().zip([DType::F32, DType::U32, DType::I32].into_iter().cycle())
-            {
-                let fill = if dtype == DType::F32 { Fill::Uniform(-1.0, 1.0) } else { Fill::Uniform(0.0, 4.0) };
+            let dtypes = [DType::F32, DType::U32, DType::I32, DType::Bool].into_iter().filter(|&ty| relation.takes(ty));
+            for (shape, dtype) in super::sample::usual_shapes().into_iter().zip(dtypes.cycle()) {
+                let fill = match dtype {
+                    DType::F32 => Fill::Uniform(-1.0, 1.0),
+                    DType::Bool => Fill::Bool,
+                    _ => Fill::Uniform(0.0, 4.0),
+                };
                 let operand = SampleOperand::of(dtype, shape, fill);
                 samples.push(Sample::new(Op::Compare(CompareOp(relation)), [operand.clone(), operand]));
             }
@@ -100,9 +106,13 @@ impl Operation for Select {
         true
     }
     fn samples() -> Vec<Sample> {
-        let dtypes = [DType::F32, DType::U32, DType::I32].into_iter().cycle();
+        let dtypes = [DType::F32, DType::U32, DType::I32, DType::Bool].into_iter().cycle();
         let sample = |(shape, dtype): (crate::shape::Shape, DType)| {
-            let fill = if dtype == DType::F32 { Fill::Uniform(-1.0, 1.0) } else { Fill::Bits };
+            let fill = match dtype {
+                DType::F32 => Fill::Uniform(-1.0, 1.0),
+                DType::Bool => Fill::Bool,
+                _ => Fill::Bits,
+            };
             let choice = SampleOperand::of(dtype, &shape, fill);
             let condition = SampleOperand::of(DType::Bool, &shape, Fill::Bool);
             Sample::new(Op::Select(Select), [condition, choice.clone(), choice])

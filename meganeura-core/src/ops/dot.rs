@@ -7,7 +7,7 @@ use crate::ir::{Value, Violation};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::oracle::for_each_point;
-use crate::shape::TensorType;
+use crate::shape::{Shape, TensorType};
 
 /// `result[b, m, n] = Σₖ lhs[b, m, k] · rhs[b, k, n]`, where each of `b`, `m`, `n`, `k` stands for any number of
 /// dimensions: `batch` and `contract` name the operands' dimensions in corresponding order, the others are `m` and `n` in
@@ -89,22 +89,24 @@ impl Dot {
 #[track_caller]
 pub fn matmul<'g>(lhs: Value<'g>, rhs: Value<'g>) -> Value<'g> {
     let (a, b) = (lhs.shape(), rhs.shape());
-    let matrices = a.rank() >= 2 && b.rank() >= 2;
-    let leading = matrices.then(|| [&a[..a.rank() - 2], &b[..b.rank() - 2]].map(crate::shape::Shape::from));
-    let Some(([a_batch, b_batch], batch)) = leading.and_then(|both| both[0].broadcast(&both[1]).map(|all| (both, all)))
-    else {
-        // Not matrices, or leading dimensions that differ: `infer` says so.
-        return lhs.dot(rhs, Dot::matmul(a.rank().saturating_sub(2), lhs.dtype()));
+    let Some((a_batch, b_batch)) = a.rank().checked_sub(2).zip(b.rank().checked_sub(2)) else {
+        let violation = Violation::new("both operands have at least two dimensions", format!("{a} and {b}"));
+        return lhs.builder().refuse("matmul", &[lhs, rhs], violation);
     };
-    if b_batch.rank() == 0 {
+    let [own_a, own_b] = [Shape::from(&a[..a_batch]), Shape::from(&b[..b_batch])];
+    let Some(batch) = own_a.broadcast(&own_b) else {
+        // Not left to `infer`: dimensions that do not broadcast may still pair up under another meaning.
+        let violation = Violation::new("the leading dimensions broadcast together", format!("{own_a} and {own_b}"));
+        return lhs.builder().refuse("matmul", &[lhs, rhs], violation);
+    };
+    if b_batch == 0 {
         // One matrix for all: no batch, so that all rows make one product.
         let dims = Dot { batch: [vec![], vec![]], contract: [vec![a.rank() - 1], vec![0]], result: lhs.dtype() };
         return lhs.dot(rhs, dims);
     }
-    let stretch = |value: Value<'g>, own: &crate::shape::Shape, shape: &[usize]| {
-        if *own == batch { value } else { value.broadcast([&batch, &shape[shape.len() - 2..]].concat()) }
-    };
-    stretch(lhs, &a_batch, &a).dot(stretch(rhs, &b_batch, &b), Dot::matmul(batch.rank(), lhs.dtype()))
+    let lhs = lhs.broadcast([&*batch, &a[a_batch..]].concat());
+    let rhs = rhs.broadcast([&*batch, &b[b_batch..]].concat());
+    lhs.dot(rhs, Dot::matmul(batch.rank(), lhs.dtype()))
 }
 
 impl Operation for Dot {
@@ -150,12 +152,22 @@ impl Operation for Dot {
         let types = [operands[0].ty.clone(), operands[1].ty.clone()];
         let [batch, rows, _, depth] = self.extents(&types);
         let (rows_at, cols_at) = (batch.len(), batch.len() + rows.len());
+        // The element of an operand at given coordinates of batch, free and contracted dimensions.
+        let strides = [0, 1].map(|side| {
+            let (own, rank) = (types[side].shape.strides(), types[side].shape.rank());
+            let of = |dims: &[usize]| dims.iter().map(|&dim| own[dim]).collect::<Vec<usize>>();
+            [of(&self.batch[side]), of(&self.free(side, rank)), of(&self.contract[side])]
+        });
+        let offset =
+            |coords: &[usize], strides: &[usize]| coords.iter().zip(strides).map(|(c, s)| c * s).sum::<usize>();
         Array::from_fn(result, |coords| {
             let (b, m, n) = (&coords[..rows_at], &coords[rows_at..cols_at], &coords[cols_at..]);
+            let [lhs, rhs] =
+                [(0, m), (1, n)].map(|(side, free)| offset(b, &strides[side][0]) + offset(free, &strides[side][1]));
             let mut sum = 0.0;
             for_each_point(&depth, |k| {
-                let lhs = operands[0].at(&self.place(0, types[0].shape.rank(), [b, m, k]));
-                sum += lhs * operands[1].at(&self.place(1, types[1].shape.rank(), [b, n, k]));
+                let [x, y] = [lhs + offset(k, &strides[0][2]), rhs + offset(k, &strides[1][2])];
+                sum += operands[0].data[x] * operands[1].data[y];
             });
             sum
         })

@@ -20,9 +20,10 @@ impl Operation for Reshape {
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
-        let [from, to] = [operands[0].elements(), self.shape.elements()];
-        Violation::unless(from == to, "a reshape keeps the number of elements", || {
-            format!("{} ({from}) to {} ({to})", operands[0].shape, self.shape)
+        let from = operands[0].elements();
+        let kept = self.shape.checked_elements() == Some(from);
+        Violation::unless(kept, "a reshape keeps the number of elements", || {
+            format!("{} ({from} elements) to {}", operands[0].shape, self.shape)
         })?;
         Ok(TensorType::new(operands[0].dtype, &self.shape))
     }

@@ -31,7 +31,7 @@ impl Operation for ScatterAdd {
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 2)?;
         let [data, indices] = operands else { return Err(Violation::new("two operands", "")) };
-        let indexed = self.axis + indices.shape.rank();
+        let indexed = self.axis.saturating_add(indices.shape.rank());
         let fits = data.shape.get(self.axis..indexed) == Some(&*indices.shape);
         Violation::unless(fits, "the data has the indices' dimensions at the axis", || {
             format!("{} at axis {} of {}", indices.shape, self.axis, data.shape)

@@ -1,11 +1,18 @@
-//! How kernels are spread over a device: plain data about the device ([`Caps`]) and about one dispatch ([`Spec`]).
+//! How kernels are spread over a device: plain data about the device ([`Caps`]) and about one dispatch ([`Spec`]), the
+//! rule that picks one for the other ([`choose`]), and what a schedule must satisfy ([`verify`]).
 
 mod caps;
+pub mod choose;
 mod run;
 mod spec;
 mod step;
+mod vectors;
+mod verify;
 
 pub use caps::*;
-pub use run::{ScheduleError, schedule, verify};
+pub use choose::choose;
+pub use run::{ScheduleError, schedule, verify_steps};
 pub use spec::*;
 pub use step::Step;
+pub use vectors::{VECTOR, wide_arguments};
+pub use verify::*;

@@ -1,25 +1,29 @@
 //! From fragments to steps.
 
-use super::{Caps, Spec, Step, Target};
+use super::{Caps, Spec, SpecError, Step, Target, choose};
 use crate::dtype::DType;
-use crate::fuse::{Fragment, Source};
-use crate::kernel::Kernel;
+use crate::fuse::Fragment;
+use crate::kernel::{self, Kernel};
 
 /// A broken invariant: always a defect of this library, never of a user.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// S1.
-    #[error("S1: {kernel}: the schedule needs {need} {what}, the device has {have}")]
-    Limit {
-        /// Label of the kernel.
-        kernel: String,
-        /// Which limit.
-        what: &'static str,
-        /// What the schedule needs.
-        need: u64,
-        /// What the device has.
-        have: u64,
+    /// A kernel breaks K1 to K4.
+    #[error("{label}: {error}")]
+    Kernel {
+        /// What the kernel computes.
+        label: String,
+        /// What is wrong.
+        error: kernel::VerifyError,
+    },
+    /// A schedule breaks S1 or S2.
+    #[error("{label}: {error}")]
+    Spec {
+        /// What the kernel computes.
+        label: String,
+        /// What is wrong.
+        error: SpecError,
     },
 }
 
@@ -30,32 +34,42 @@ pub fn schedule(
     caps: &Caps,
     expand: bool,
 ) -> (Vec<Step>, Vec<(DType, usize)>) {
-    let _ = (expand, Source::Temporary);
+    let _ = expand;
     let steps = fragments.into_iter().map(|fragment| {
-        let spec = choose(&fragment.kernel, caps);
+        let spec = spec_of(&fragment.kernel, caps);
         Step::new(fragment, spec)
     });
     (steps.collect(), temporaries)
 }
 
-fn choose(kernel: &Kernel, caps: &Caps) -> Spec {
-    let _ = (kernel, caps.target == Target::Cpu);
-    Spec::Map { threads: 1, per_thread: 1 }
+fn spec_of(kernel: &Kernel, caps: &Caps) -> Spec {
+    match caps.target {
+        // The CPU device blocks and threads each kernel by itself.
+        Target::Cpu => Spec::Map { threads: 1, per_thread: 1 },
+        Target::Gpu => choose(kernel, caps),
+    }
 }
 
 impl Step {
     /// A kernel that copies, scheduled; its tensors are filled in by the caller.
     pub fn copying(kernel: Kernel, caps: &Caps) -> Step {
-        let spec = choose(&kernel, caps);
+        let spec = spec_of(&kernel, caps);
         Step { kernel, spec, args: Vec::new(), label: String::new() }
     }
 }
 
-/// Checks S1 and S2.
+/// Checks K1 to K4 of every kernel, and S1 and S2 of its schedule.
 ///
 /// # Errors
 /// The first broken invariant.
-pub fn verify(steps: &[Step], caps: &Caps) -> Result<(), ScheduleError> {
-    let _ = (steps, caps);
+pub fn verify_steps(steps: &[Step], caps: &Caps) -> Result<(), ScheduleError> {
+    for step in steps {
+        let label = || step.label.clone();
+        kernel::verify(&step.kernel).map_err(|error| ScheduleError::Kernel { label: label(), error })?;
+        if caps.target == Target::Gpu {
+            super::verify(&step.kernel, &step.spec, caps)
+                .map_err(|error| ScheduleError::Spec { label: label(), error })?;
+        }
+    }
     Ok(())
 }

@@ -21,10 +21,10 @@ pub enum Selector {
 }
 
 impl Selector {
-    /// `gpu` is [`Selector::Best`], a number is an index, all else is part of a name.
+    /// `gpu` or nothing is [`Selector::Best`], a number is an index, all else is part of a name.
     pub fn parse(text: &str) -> Selector {
         let text = text.trim();
-        if text.eq_ignore_ascii_case("gpu") {
+        if text.is_empty() || text.eq_ignore_ascii_case("gpu") {
             return Selector::Best;
         }
         text.parse().map_or_else(|_| Selector::Name(text.to_owned()), Selector::Index)
@@ -97,8 +97,7 @@ fn enumerate() -> Vec<Adapter> {
     let mut all = pollster::block_on(instance.enumerate_adapters(Backends::all()));
     // On Windows one card shows up under two APIs; Vulkan is the one with cooperative matrices.
     let card = |adapter: &Adapter| (adapter.get_info().vendor, adapter.get_info().device);
-    let vulkan: Vec<_> =
-        all.iter().filter(|adapter| adapter.get_info().backend == Backend::Vulkan).map(card).collect();
+    let vulkan: Vec<_> = all.iter().filter(|adapter| adapter.get_info().backend == Backend::Vulkan).map(card).collect();
     all.retain(|adapter| adapter.get_info().backend != Backend::Dx12 || !vulkan.contains(&card(adapter)));
     all.sort_by_key(|adapter| kind(adapter.get_info().device_type));
     all

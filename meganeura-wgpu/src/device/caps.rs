@@ -2,7 +2,7 @@
 
 use meganeura_core::dtype::DType;
 use meganeura_core::schedule::{Caps, Cooperative, Target};
-use wgpu::{Adapter, AdapterInfo, CooperativeScalarType, DeviceType, Features, Limits};
+use wgpu::{Adapter, AdapterInfo, Backend, CooperativeScalarType, DeviceType, Features, Limits};
 
 /// Workgroup memory that the resident workgroups of one multiprocessor share: no API tells it. 48 KiB was measured on
 /// an NVIDIA H200 through Vulkan, and no current desktop GPU has less than 32 KiB.
@@ -13,6 +13,10 @@ const MULTIPROCESSORS: &[(&str, u32)] = &[("H200", 132), ("H100", 132)];
 
 /// Multiprocessors to fill where the name says nothing.
 const USUAL_MULTIPROCESSORS: u32 = 64;
+
+/// The largest buffer through Vulkan. NVIDIA's driver states 2^52 bytes, but its largest single allocation on an H200 is
+/// 4 GiB − 2 MiB; wgpu does not tell `maxMemoryAllocationSize`.
+const VULKAN_BUFFER_BYTES: u64 = (4 << 30) - (2 << 20);
 
 /// Limits and features, cooperative matrices not included: those are an adapter's property, see [`cooperative`].
 pub(super) fn caps(info: &AdapterInfo, limits: &Limits, features: Features) -> Caps {
@@ -31,7 +35,10 @@ pub(super) fn caps(info: &AdapterInfo, limits: &Limits, features: Features) -> C
         multiprocessors: multiprocessors(info),
         max_bindings: limits.max_storage_buffers_per_shader_stage.min(limits.max_bindings_per_bind_group),
         max_binding_bytes: limits.max_storage_buffer_binding_size,
-        max_buffer_bytes: limits.max_buffer_size,
+        max_buffer_bytes: match info.backend {
+            Backend::Vulkan => limits.max_buffer_size.min(VULKAN_BUFFER_BYTES),
+            _ => limits.max_buffer_size,
+        },
         binding_alignment: limits.min_storage_buffer_offset_alignment,
         subgroup: (features.contains(Features::SUBGROUP) && fixed_subgroup).then_some(info.subgroup_min_size),
         f16: features.contains(Features::SHADER_F16),

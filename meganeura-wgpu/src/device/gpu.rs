@@ -58,7 +58,8 @@ pub(super) fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), Dev
         | Features::TIMESTAMP_QUERY_INSIDE_PASSES
         | Features::PIPELINE_CACHE;
     let experimental = Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
-    let mut attempts = [optional | experimental, optional, Features::empty()].map(|all| all & adapter.features()).to_vec();
+    let mut attempts =
+        [optional | experimental, optional, Features::empty()].map(|all| all & adapter.features()).to_vec();
     attempts.dedup();
     let mut refusal = String::new();
     for features in attempts {
@@ -73,10 +74,7 @@ pub(super) fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), Dev
     Err(DeviceError::Open { adapter: adapter.get_info().name, message: refusal })
 }
 
-fn request(
-    adapter: &Adapter,
-    features: Features,
-) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+fn request(adapter: &Adapter, features: Features) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
     let experimental_features = if features.contains(Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
         // SAFETY: the token states that experimental features may have bugs. The only one requested is the cooperative
         // matrix, and the printer of shaders keeps to the forms that were seen to translate and compute rightly.
@@ -104,12 +102,17 @@ impl Gpu {
             record(&seen.loss, format!("{reason:?}: {message}"));
             seen.lost.store(true, Ordering::Release);
         });
-        let seen = Arc::clone(&health);
-        device.on_uncaptured_error(Arc::new(move |error| {
+        Gpu { device, queue, caps, pipelines: PipelineCache::default(), health }
+    }
+
+    /// Keeps errors that no scope catches for the next check, where wgpu would panic. Only for a device that nobody
+    /// else uses: another user's errors are none of ours.
+    pub fn keep_uncaptured_errors(&self) {
+        let seen = Arc::clone(&self.health);
+        self.device.on_uncaptured_error(Arc::new(move |error| {
             tracing::error!("uncaptured wgpu error: {error}");
             record(&seen.uncaptured, error.to_string());
         }));
-        Gpu { device, queue, caps, pipelines: PipelineCache::default(), health }
     }
 
     pub fn is_lost(&self) -> bool {
@@ -150,7 +153,8 @@ impl Gpu {
         // The state that a panic could leave half-changed is wgpu's own, whose locks do not poison; the objects being
         // made are dropped.
         let result = catch_unwind(AssertUnwindSafe(calls));
-        let mut errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop())).collect::<Vec<_>>();
+        let mut errors =
+            scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop())).collect::<Vec<_>>();
         if result.is_err() || !errors.is_empty() {
             // On a device that is being lost every call fails, and wgpu tells of the loss once the queue is empty.
             self.poll_for_loss(PollType::Wait { submission_index: None, timeout: Some(LOSS_GRACE) });
@@ -194,4 +198,79 @@ fn record(slot: &Mutex<Option<String>>, message: String) {
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic without a message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffers;
+    use crate::pipelines::{PipelineKey, ShaderChecks};
+
+    /// A device that computes nothing, but validates.
+    fn noop() -> Gpu {
+        let (device, queue) = wgpu::Device::noop(&DeviceDescriptor::default());
+        let caps = Caps { max_buffer_bytes: device.limits().max_buffer_size, ..Caps::base() };
+        let gpu = Gpu::new(device, queue, Arc::new(caps));
+        gpu.keep_uncaptured_errors();
+        gpu
+    }
+
+    #[test]
+    fn a_panic_inside_a_call_is_an_error() {
+        let gpu = noop();
+        let result: Result<(), _> = gpu.call(|| panic!("not cached"));
+        let error = result.err().map(|error| error.during("test"));
+        assert!(matches!(&error, Some(DeviceError::Refused { message, .. }) if message == "not cached"), "{error:?}");
+        assert!(gpu.call(|| ()).is_ok(), "the error scopes are balanced");
+    }
+
+    #[test]
+    fn an_error_that_no_scope_catches_is_told_once_at_the_next_check() {
+        let gpu = noop();
+        let usage = wgpu::BufferUsages::empty();
+        let _ = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size: 4,
+            usage,
+            mapped_at_creation: false,
+        });
+        assert!(matches!(gpu.check(), Err(DeviceError::Refused { .. })));
+        assert!(gpu.check().is_ok());
+    }
+
+    #[test]
+    fn a_buffer_beyond_the_limit_is_an_error_with_its_size() {
+        let gpu = noop();
+        let have = gpu.caps.max_buffer_bytes;
+        let error = buffers::create(&gpu, "weights", have + 4).unwrap_err();
+        let DeviceError::LimitTooSmall { item, limit, need, have: limit_bytes } = &error else { panic!("{error}") };
+        assert_eq!((item.as_str(), *limit, *need, *limit_bytes), ("weights", "max_buffer_bytes", have + 4, have));
+    }
+
+    #[test]
+    fn a_bad_shader_is_an_error_with_its_name_and_text() {
+        let gpu = noop();
+        let source = "@compute @workgroup_size(1) fn main() { nonsense(); }".to_owned();
+        let key = Arc::new(PipelineKey { source: source.clone(), writable: vec![true], checks: ShaderChecks::Off });
+        let error = gpu.pipelines(&[(key, "layer 3: add")]).unwrap_err();
+        let DeviceError::Shader { label, message, source_text } = &error else { panic!("{error}") };
+        assert_eq!((label.as_str(), source_text), ("layer 3: add", &source));
+        assert!(message.contains("nonsense"), "{message}");
+    }
+
+    #[test]
+    fn equal_keys_share_a_pipeline() {
+        let gpu = noop();
+        let key = |size: u32, checks| {
+            let source = format!("@compute @workgroup_size({size}) fn main() {{}}");
+            (Arc::new(PipelineKey { source, writable: vec![], checks }), "empty")
+        };
+        let keys =
+            [key(1, ShaderChecks::Off), key(2, ShaderChecks::Off), key(1, ShaderChecks::Off), key(1, ShaderChecks::On)];
+        let pipelines = gpu.pipelines(&keys).unwrap();
+        assert_eq!(pipelines.len(), 4);
+        assert_eq!(pipelines[0], pipelines[2]);
+        assert!(pipelines[0] != pipelines[1] && pipelines[0] != pipelines[3]);
+        assert_eq!(gpu.pipelines(&keys).unwrap(), pipelines);
+    }
 }

@@ -9,7 +9,7 @@ pub(crate) use gpu::{CallError, Gpu};
 
 use crate::error::DeviceError;
 use meganeura_core::debug;
-use meganeura_core::schedule::Caps;
+use meganeura_core::schedule::{Caps, Cooperative};
 use std::fmt;
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ impl Device {
     pub fn gpu(selector: &Selector) -> Result<Device, DeviceError> {
         let adapter = adapters::find(selector)?;
         let (device, queue) = gpu::open(&adapter)?;
-        Ok(Device::on(device, queue, caps::cooperative(&adapter)))
+        Ok(Device::on(device, queue, caps::cooperative(&adapter), Gpu::keep_uncaptured_errors))
     }
 
     /// The device that a text names: `cpu`, or what [`Selector::parse`] makes of it.
@@ -141,12 +141,18 @@ impl Device {
     /// A device that the caller owns and goes on using, so that an application computes and renders on one queue.
     ///
     /// Only the features and limits that it was opened with are used; cooperative matrices are not, as their sizes are
-    /// an adapter's property. Its device-lost callback and its handler of uncaptured errors are replaced.
+    /// an adapter's property. Its device-lost callback is replaced: ask [`Device::is_lost`]. Its handler of uncaptured
+    /// errors stays the caller's, as calls made here report their errors here.
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Device {
-        Device::on(device, queue, Vec::new())
+        Device::on(device, queue, Vec::new(), |_| {})
     }
 
-    fn on(device: wgpu::Device, queue: wgpu::Queue, cooperative: Vec<meganeura_core::schedule::Cooperative>) -> Device {
+    fn on(
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        cooperative: Vec<Cooperative>,
+        prepare: impl FnOnce(&Gpu),
+    ) -> Device {
         let adapter_info = device.adapter_info();
         let mut caps = caps::caps(&adapter_info, &device.limits(), device.features());
         if device.features().contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
@@ -155,6 +161,7 @@ impl Device {
         let info = Arc::new(adapters::info(&adapter_info));
         let caps = Arc::new(caps);
         let gpu = Arc::new(Gpu::new(device, queue, Arc::clone(&caps)));
+        prepare(&gpu);
         Device { executor: Executor::Gpu(gpu), info, caps, notice: None }
     }
 

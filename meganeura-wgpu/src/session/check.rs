@@ -1,9 +1,22 @@
-//! What a plan must satisfy before buffers are made for it: it refers to what it has, the device is large enough, and
-//! its states are those of the store.
+//! What a plan must satisfy before buffers are made for it: its kernels are verified, it refers to what it has, the
+//! device is large enough, and its states are those of the store. Shaders run unchecked on the strength of this.
 
 use crate::error::{DeviceError, LayoutMismatch};
+use meganeura_core::kernel::{self, Kernel};
 use meganeura_core::memory::{Binding, Dispatch, Owner, Place, Plan, Port, StateLayout};
 use meganeura_core::schedule::{Caps, Target};
+use rayon::prelude::*;
+
+/// Verifies a plan's kernels, in parallel.
+pub(super) fn verify(plan: &Plan) -> Result<(), DeviceError> {
+    let verify = |(kernel, body): (usize, &Kernel)| {
+        kernel::verify(body).map_err(|source| {
+            let user = plan.dispatches.iter().find(|dispatch| dispatch.kernel == kernel);
+            DeviceError::Kernel { label: user.map(|dispatch| dispatch.label.clone()).unwrap_or_default(), source }
+        })
+    };
+    plan.kernels.par_iter().enumerate().try_for_each(verify)
+}
 
 /// Checks a plan against a device's limits and a store's layout.
 pub(super) fn check(plan: &Plan, layout: &StateLayout, caps: &Caps) -> Result<(), DeviceError> {
@@ -37,7 +50,13 @@ fn check_dispatch(plan: &Plan, dispatch: &Dispatch, caps: &Caps) -> Result<(), D
         check_place(plan, place, &dispatch.label)?;
         fits(label, "max_binding_bytes", place.bytes as u64, caps.max_binding_bytes)?;
     }
-    dispatch.arg_binding.iter().try_for_each(|&binding| within(label, "binding", binding, dispatch.bindings.len()))
+    let args = &plan.kernels[dispatch.kernel].args;
+    within(label, "argument", args.len(), dispatch.arg_binding.len() + 1)?;
+    args.iter().zip(&dispatch.arg_binding).try_for_each(|(arg, &binding)| {
+        within(label, "binding", binding, dispatch.bindings.len())?;
+        let place = dispatch.bindings[binding].place;
+        within(label, "byte", arg.elements.saturating_mul(arg.dtype.bytes()), place.bytes + 1)
+    })
 }
 
 fn check_place(plan: &Plan, place: &Place, item: &str) -> Result<(), DeviceError> {

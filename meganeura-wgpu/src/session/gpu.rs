@@ -61,7 +61,13 @@ impl GpuProgram {
             })
             .collect();
         let recording = Recording { pipelines, groups, dispatches };
-        Ok(GpuProgram { gpu: Arc::clone(gpu), buffers, recording, in_flight: VecDeque::new(), watchdog: options.watchdog })
+        Ok(GpuProgram {
+            gpu: Arc::clone(gpu),
+            buffers,
+            recording,
+            in_flight: VecDeque::new(),
+            watchdog: options.watchdog,
+        })
     }
 
     pub fn write(&mut self, port: &Port, tensor: &Tensor) -> Result<(), DeviceError> {
@@ -152,8 +158,7 @@ fn bind(gpu: &Gpu, plan: &Plan, buffers: &Buffers) -> Result<(Vec<wgpu::BindGrou
             }),
         };
         let entries: Vec<_> = dispatch.bindings.iter().enumerate().map(entry).collect();
-        let descriptor =
-            BindGroupDescriptor { label: Some(&dispatch.label), layout: &layout.group, entries: &entries };
+        let descriptor = BindGroupDescriptor { label: Some(&dispatch.label), layout: &layout.group, entries: &entries };
         gpu.call(|| gpu.device.create_bind_group(&descriptor)).map_err(|error| error.during("bind buffers"))
     };
     Ok((firsts.into_iter().map(create).collect::<Result<Vec<_>, _>>()?, group_of))

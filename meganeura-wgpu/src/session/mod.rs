@@ -13,7 +13,7 @@ use gpu::GpuProgram;
 use meganeura_core::memory::{Plan, Port};
 use meganeura_core::tensor::Tensor;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a session waits for the device before it gives up, unless told otherwise.
 pub const WATCHDOG: Duration = Duration::from_secs(60);
@@ -70,6 +70,8 @@ pub struct Report {
 /// Seconds of each stage of making a session.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct StageSeconds {
+    /// Verifying kernels.
+    pub verify: f64,
     /// Printing kernels as WGSL.
     pub print: f64,
     /// Creating pipelines, in parallel; those that the device already has take none.
@@ -89,13 +91,13 @@ impl Session {
         Session::with_options(device, plan, store, &SessionOptions::default())
     }
 
-    /// Makes a plan ready to run on the states of a store: allocates its buffers, prints and compiles its shaders in
+    /// Makes a plan ready to run on the states of a store: verifies its kernels, allocates its buffers, prints and compiles its shaders in
     /// parallel, and binds them once.
     ///
     /// # Errors
     /// [`DeviceError::OtherDevice`] and [`DeviceError::OtherLayout`] if the store does not fit,
     /// [`DeviceError::LimitTooSmall`] and [`DeviceError::OutOfMemory`] if the device does not,
-    /// [`DeviceError::Malformed`], [`DeviceError::Print`] and [`DeviceError::Shader`] if the plan is wrong,
+    /// [`DeviceError::Malformed`], [`DeviceError::Kernel`], [`DeviceError::Print`] and [`DeviceError::Shader`] if the plan is wrong,
     /// [`DeviceError::Unplanned`] if memory is not what was planned, [`DeviceError::Lost`].
     pub fn with_options(
         device: &Device,
@@ -108,8 +110,11 @@ impl Session {
             return Err(DeviceError::OtherDevice { store, session });
         }
         check::check(&plan, store.layout(), device.caps())?;
+        let start = Instant::now();
+        check::verify(&plan)?;
+        let seconds = StageSeconds { verify: start.elapsed().as_secs_f64(), ..StageSeconds::default() };
         let arena_bytes = (plan.total_bytes() - plan.session_bytes()) as u64;
-        let mut report = Report { dispatches: plan.dispatches.len(), arena_bytes, ..Report::default() };
+        let mut report = Report { dispatches: plan.dispatches.len(), arena_bytes, seconds, ..Report::default() };
         let program = match store.arenas() {
             Arenas::Cpu(arenas) => Program::Cpu(CpuProgram::new(&plan, arenas, &mut report)),
             Arenas::Gpu { gpu, buffers } => {

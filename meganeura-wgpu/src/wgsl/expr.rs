@@ -63,6 +63,11 @@ impl<'k> Exprs<'k> {
         self.log.push(id);
     }
 
+    /// The bindings that loads and stores refer to.
+    pub fn bindings(&self) -> &'k Bindings {
+        self.bindings
+    }
+
     /// Whether an expression has a text.
     pub fn is_bound(&self, id: ExprId) -> bool {
         self.texts[id.0 as usize].is_some()

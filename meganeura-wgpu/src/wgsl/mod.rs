@@ -11,7 +11,9 @@ mod functions;
 pub mod grid;
 mod map;
 pub mod math;
+pub mod quads;
 mod random;
+mod row;
 mod scalar;
 pub mod writer;
 
@@ -153,6 +155,7 @@ pub fn print(
         Spec::Map { threads, per_thread } if !kernel.is_contraction() && !folds => {
             map::print(kernel, [*threads, *per_thread], &mut bindings, caps, &mut writer)?
         }
+        Spec::Row(row) if !kernel.is_contraction() => row::print(kernel, row, &mut bindings, caps, &mut writer)?,
         _ => return Err(mismatch(kernel, spec)),
     };
     let f16 = bindings.has_f16() || kernel.dtypes.contains(&DType::F16) || launch.needs.f16;

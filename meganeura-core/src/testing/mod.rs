@@ -1,0 +1,18 @@
+//! What the tests of every crate share: cases that run each op alone, a gradient check, random graphs. Nothing of a
+//! program depends on it.
+//!
+//! Panics here are failures of the test that called: a sample that does not build is a defect of the op table.
+#![allow(clippy::panic)]
+
+mod case;
+mod coverage;
+mod draws;
+mod fuzz;
+mod gradcheck;
+mod step;
+
+pub use case::{Case, Variant, cases_of_op_table, cases_of_sample};
+pub use coverage::{Lack, lacks};
+pub use draws::Draws;
+//pub use fuzz::random_graph;
+pub use gradcheck::{GradientError, gradcheck};

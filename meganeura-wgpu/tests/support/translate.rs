@@ -1,0 +1,44 @@
+//! Validation and translation of a module by naga, with exactly the capabilities that the module declares.
+
+use meganeura_wgpu::wgsl::Module;
+use naga::back::{hlsl, msl, spv};
+use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
+
+/// W1: panics with the text if any tool refuses it.
+pub fn check(module: &Module) {
+    let source = &module.source;
+    let parsed =
+        naga::front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}\n{source}", e.emit_to_string(source)));
+    let capabilities = |needs: meganeura_wgpu::wgsl::Needs| {
+        let mut capabilities = Capabilities::empty();
+        capabilities.set(Capabilities::SHADER_FLOAT16, needs.f16);
+        capabilities.set(Capabilities::COOPERATIVE_MATRIX, needs.cooperative);
+        capabilities.set(Capabilities::SUBGROUP, needs.subgroup);
+        capabilities
+    };
+    let mut validator = Validator::new(ValidationFlags::all(), capabilities(module.needs));
+    if module.needs.subgroup {
+        validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SubgroupOperationSet::all());
+    }
+    let info = validator.validate(&parsed).unwrap_or_else(|e| panic!("{}\n{source}", e.emit_to_string(source)));
+    let version = if module.needs.cooperative { (1, 6) } else { (1, 3) };
+    let options = spv::Options { lang_version: version, ..Default::default() };
+    spv::write_vec(&parsed, &info, &options, None).unwrap_or_else(|e| panic!("SPIR-V: {e}\n{source}"));
+    let options = msl::Options {
+        lang_version: (2, 3),
+        fake_missing_bindings: true,
+        zero_initialize_workgroup_memory: false,
+        ..Default::default()
+    };
+    msl::write_string(&parsed, &info, &options, &Default::default()).unwrap_or_else(|e| panic!("MSL: {e}\n{source}"));
+    if !module.needs.cooperative {
+        let options = hlsl::Options { shader_model: hlsl::ShaderModel::V6_2, ..Default::default() };
+        let (pipeline, mut text) = (hlsl::PipelineOptions::default(), String::new());
+        let mut writer = hlsl::Writer::new(&mut text, &options, &pipeline);
+        writer.write(&parsed, &info, None).unwrap_or_else(|e| panic!("HLSL: {e}\n{source}"));
+    }
+    if module.needs.f16 {
+        let less = Capabilities::SHADER_FLOAT16.complement() & capabilities(module.needs);
+        assert!(Validator::new(ValidationFlags::all(), less).validate(&parsed).is_err(), "f16 is not used:\n{source}");
+    }
+}
