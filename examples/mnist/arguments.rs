@@ -17,7 +17,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch_size: u32,
     /// Peak learning rate; it falls to 0 along a cosine
-    #[arg(long, default_value_t = 0.002, value_parser = positive)]
+    #[arg(long, default_value_t = 0.003, value_parser = positive)]
     pub lr: f32,
     /// Seed of the initial weights and the order of the images
     #[arg(long, default_value_t = 0)]
@@ -57,6 +57,6 @@ fn beside(path: &str) -> PathBuf {
 fn positive(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err("expected a positive number, such as 0.002".to_owned()),
+        _ => Err("expected a positive number, such as 0.003".to_owned()),
     }
 }

@@ -177,22 +177,6 @@ impl Index {
         }
     }
 
-    /// This index with each axis replaced by an index over a new space, whose axes have the extents `axes`.
-    #[must_use]
-    pub fn substitute(&self, replacements: &[Index], axes: &[usize]) -> Index {
-        let mut sum = Index::constant(self.offset);
-        for term in &self.terms {
-            let atom = match &term.atom {
-                Atom::Axis(axis) => replacements[*axis].clone(),
-                Atom::Div(inner, divisor) => inner.substitute(replacements, axes).div(*divisor, axes),
-                Atom::Mod(inner, divisor) => inner.substitute(replacements, axes).rem(*divisor, axes),
-                Atom::Value(..) => Index::atom(term.atom.clone()),
-            };
-            sum = sum.plus(&atom.times(term.stride));
-        }
-        sum
-    }
-
     /// Least and greatest value over the whole space, by interval arithmetic (so possibly wider than attained).
     ///
     /// `None` if the space is empty.

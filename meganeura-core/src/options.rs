@@ -1,6 +1,7 @@
 //! What a caller may choose about compilation.
 
 use crate::fuse::FuseOptions;
+use crate::schedule::Numerics;
 
 /// Compilation settings. The default is what one wants; the rest serves comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,6 +14,8 @@ pub struct Options {
     pub fuse: FuseOptions,
     /// Split contractions and folds that would leave the device idle over several dispatches.
     pub expand: bool,
+    /// Which arithmetic products may use.
+    pub numerics: Numerics,
     /// Check the invariants of every stage; a broken one is an error of this library.
     pub verify: bool,
 }
@@ -24,6 +27,7 @@ impl Default for Options {
             layout: true,
             fuse: FuseOptions::default(),
             expand: true,
+            numerics: Numerics::Strict,
             verify: cfg!(debug_assertions),
         }
     }
@@ -33,6 +37,6 @@ impl Options {
     /// Every optimisation switched off: one kernel an op.
     pub fn plain() -> Options {
         let fuse = FuseOptions { elementwise: false, rows: false, epilogues: false };
-        Options { simplify: false, layout: false, fuse, expand: false, verify: true }
+        Options { simplify: false, layout: false, fuse, expand: false, numerics: Numerics::Strict, verify: true }
     }
 }

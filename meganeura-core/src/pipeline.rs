@@ -7,7 +7,7 @@ use crate::memory::{self, MemoryError, Plan, PlanError, Planned, StateLayout};
 use crate::options::Options;
 use crate::rewrite::{self, RULES};
 use crate::scalar::Scalar;
-use crate::schedule::{self, Caps, ScheduleError, Step};
+use crate::schedule::{self, Caps, ScheduleError, Scheduler};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -134,10 +134,11 @@ impl Stage<'_> {
         let partition = fuse::partition(graph, layouts, options.fuse, max_bindings as usize);
         check(options, || fuse::verify(graph, &partition, max_bindings as usize))?;
 
-        let (steps, temporaries) = schedule::schedule(partition.fragments, partition.temporaries, caps, options.expand);
+        let scheduler = Scheduler { caps, numerics: options.numerics, expand: options.expand };
+        let (steps, temporaries) = scheduler.schedule(partition);
         check(options, || schedule::verify_steps(&steps, caps))?;
 
-        let order = memory::order(graph, steps, temporaries, &|kernel| Step::copying(kernel, caps));
+        let order = memory::order(graph, steps, temporaries, &|fragment| scheduler.step(fragment));
         let planned = memory::plan(graph, &order, states, caps)?;
         check(options, || memory::verify(graph, &planned, caps))?;
         Ok(planned)

@@ -69,8 +69,6 @@ fn unary_float(function: Unary, a: &[u32], to: &mut [u32]) {
         Unary::Erf => map1::<f32>(to, a, |x| erf(f64::from(x)) as f32),
         Unary::Relu => map1::<f32>(to, a, |x| if x <= 0.0 { 0.0 } else { x }),
         Unary::Sigmoid => map1::<f32>(to, a, |x| 1.0 / (1.0 + (-x).exp())),
-        // Not `max`, which would turn NaN into 0.
-        Unary::Relu => map1::<f32>(to, a, |x| if x <= 0.0 { 0.0 } else { x }),
         Unary::IsNan => map1::<f32>(to, a, |x| f32::from(u8::from(x.is_nan()))),
         Unary::Not => to.copy_from_slice(a),
     }

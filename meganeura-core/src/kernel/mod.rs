@@ -17,10 +17,12 @@ mod ir;
 mod merge;
 mod point;
 mod print;
+mod substitute;
 mod verify;
 
 pub use interp::{InterpError, interp};
 pub use ir::*;
 pub use merge::{map_indices, merge_axes};
 pub use point::{Mismatch, PointContext};
+pub use substitute::Transplant;
 pub use verify::{Invariant, Part, Problem, VerifyError, verify};

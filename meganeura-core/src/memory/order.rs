@@ -2,7 +2,7 @@
 
 use super::alias::may_share;
 use crate::dtype::DType;
-use crate::fuse::Source;
+use crate::fuse::{Fragment, Source};
 use crate::index::Index;
 use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::{Access, Arg, Axis, Body, Expr, ExprId, Kernel, Role, Store};
@@ -29,7 +29,7 @@ pub fn order(
     graph: &Graph,
     mut steps: Vec<Step>,
     mut temporaries: Vec<(DType, usize)>,
-    schedule: &dyn Fn(Kernel) -> Step,
+    schedule: &dyn Fn(Fragment) -> Step,
 ) -> Order {
     let mut in_place = updates_in_place(graph, &steps);
     loop {
@@ -150,7 +150,7 @@ fn compute_aside(
     in_place: &mut HashMap<NodeId, StateId>,
     temporaries: &mut Vec<(DType, usize)>,
     stuck: &[usize],
-    schedule: &dyn Fn(Kernel) -> Step,
+    schedule: &dyn Fn(Fragment) -> Step,
 ) {
     let overwriting = stuck.iter().find_map(|&at| {
         let states = steps[at].writes().filter_map(|source| Some((at, source, overwrites(source, in_place)?)));
@@ -173,9 +173,11 @@ fn compute_aside(
     if let Some(arg) = steps[at].position(source, Access::Write) {
         steps[at].args[arg] = aside;
     }
-    let copy = schedule(copy_kernel(ty.dtype, ty.elements()));
-    let label = format!("copy to {}", graph.state(state).name);
-    steps.push(Step { args: vec![aside, Source::State(state)], label, ..copy });
+    steps.push(schedule(Fragment {
+        kernel: copy_kernel(ty.dtype, ty.elements()),
+        args: vec![aside, Source::State(state)],
+        label: format!("copy to {}", graph.state(state).name),
+    }));
 }
 
 /// A kernel that copies `elements` contiguous elements from its first argument to its second.

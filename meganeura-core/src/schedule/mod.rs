@@ -2,7 +2,8 @@
 //! rule that picks one for the other ([`choose`]), and what a schedule must satisfy ([`verify`]).
 
 mod caps;
-pub mod choose;
+mod choose;
+pub mod expand;
 mod run;
 mod spec;
 mod step;
@@ -10,8 +11,8 @@ mod vectors;
 mod verify;
 
 pub use caps::*;
-pub use choose::choose;
-pub use run::{ScheduleError, schedule, verify_steps};
+pub use choose::{Choice, Numerics, choose};
+pub use run::{ScheduleError, Scheduler, verify_steps};
 pub use spec::*;
 pub use step::Step;
 pub use vectors::{VECTOR, wide_arguments};

@@ -6,6 +6,7 @@
 //! barriers stand in uniform control flow.
 
 pub mod bindings;
+mod contract;
 pub mod expr;
 mod functions;
 pub mod grid;
@@ -156,6 +157,7 @@ pub fn print(
             map::print(kernel, [*threads, *per_thread], &mut bindings, caps, &mut writer)?
         }
         Spec::Row(row) if !kernel.is_contraction() => row::print(kernel, row, &mut bindings, caps, &mut writer)?,
+        Spec::Contract(_) | Spec::Gemv(_) => contract::print(kernel, spec, &mut bindings, caps, &mut writer)?,
         _ => return Err(mismatch(kernel, spec)),
     };
     let f16 = bindings.has_f16() || kernel.dtypes.contains(&DType::F16) || launch.needs.f16;

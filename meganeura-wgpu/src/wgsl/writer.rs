@@ -67,6 +67,15 @@ impl Writer {
         }
     }
 
+    /// Adds a function at module scope: `head { … }`, its body written by `write`.
+    pub fn define(&mut self, head: &str, write: impl FnOnce(&mut Writer)) {
+        let (outer, depth) = (std::mem::take(&mut self.body), std::mem::replace(&mut self.depth, 1));
+        write(self);
+        let body = std::mem::replace(&mut self.body, outer);
+        self.depth = depth;
+        self.declare(format!("\n{head} {{\n{body}}}"));
+    }
+
     /// Notes that the body calls a helper function, and gives its name.
     pub fn call(&mut self, function: Function) -> &'static str {
         if self.functions.insert(function) {

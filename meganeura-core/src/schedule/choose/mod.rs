@@ -1,32 +1,44 @@
-//! The schedule of a kernel on a device, by rule: a pure function of both (S3), so that equal programs are scheduled
-//! alike everywhere.
+//! The schedule of a kernel on a device, by rule: a pure function of kernel, device and wanted numerics (S3), so that
+//! equal programs are scheduled alike everywhere.
 
+mod contract;
 mod map;
 mod row;
 #[cfg(test)]
 mod tests;
 
-use super::{Caps, ContractSpec, Spec, Staging, Unit};
+use super::{Caps, Spec, Target};
 use crate::kernel::{Kernel, Role};
 
-/// The schedule of a kernel; satisfies [`verify`](super::verify) on every device with at least WebGPU's default limits.
-pub fn choose(kernel: &Kernel, caps: &Caps) -> Spec {
-    match kernel.is_contraction() {
-        true => small_tile(),
-        false if kernel.axes_of(Role::Reduce).is_empty() => map::choose(kernel, caps),
-        false => row::choose(kernel, caps),
-    }
+/// Which arithmetic products may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Numerics {
+    /// Operands are multiplied in their own type: `f32` operands never go to units that round them to `f16`.
+    #[default]
+    Strict,
+    /// `f32` operands may be rounded to `f16` for matrix units; sums stay `f32`.
+    Accelerated,
 }
 
-/// A tile that every device can hold.
-fn small_tile() -> Spec {
-    Spec::Contract(ContractSpec {
-        tile: [32, 32, 16],
-        unit: Unit::Scalar { thread: [2, 2] },
-        prefetch: false,
-        staging: Staging::Pad(4),
-        row_group: 1,
-    })
+/// How a kernel runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// Into how many parts the folded axes are split first, by [`super::expand`]; 1 = not. The expansion may make fewer.
+    pub parts: usize,
+    /// The schedule of the kernel, or of the parts' kernel if there are several.
+    pub spec: Spec,
+}
+
+/// The schedule of a kernel; satisfies [`verify`](super::verify) on every device with at least WebGPU's default limits.
+pub fn choose(kernel: &Kernel, caps: &Caps, numerics: Numerics) -> Choice {
+    let whole = |spec| Choice { parts: 1, spec };
+    match caps.target {
+        // The CPU device blocks and threads each kernel by itself.
+        Target::Cpu => whole(Spec::Map { threads: 1, per_thread: 1 }),
+        Target::Gpu if kernel.is_contraction() => contract::choose(kernel, caps, numerics),
+        Target::Gpu if kernel.axes_of(Role::Reduce).is_empty() => whole(map::choose(kernel, caps)),
+        Target::Gpu => Choice { parts: row::parts(kernel, caps), spec: row::choose(kernel, caps) },
+    }
 }
 
 /// Invocations that keep a device busy: eight subgroups of 32 on each multiprocessor, with which loads' latency starts

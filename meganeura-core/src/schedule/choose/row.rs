@@ -26,6 +26,19 @@ pub fn choose(kernel: &Kernel, caps: &Caps) -> Spec {
     Spec::Row(shrink(kernel, spec, caps))
 }
 
+/// Into how many chunks long rows are cut, to be folded by a second kernel: enough to fill the device where rows times
+/// lanes do not, each of at least [`CHUNK`] elements.
+pub fn parts(kernel: &Kernel, caps: &Caps) -> usize {
+    let rows = kernel.points(Role::Parallel).max(1) as u64;
+    let length = kernel.points(Role::Reduce) as u64;
+    let Spec::Row(spec) = choose(kernel, caps) else { return 1 };
+    let busy = rows * u64::from(spec.lanes);
+    (fill(caps) / busy.max(1)).min(length / CHUNK).max(1) as usize
+}
+
+/// Elements of a row that are worth a pass of their own: a second dispatch costs some microseconds.
+const CHUNK: u64 = 4096;
+
 /// The axis along which more loads and stores of elements have unit stride: the last reduce axis, or the last parallel
 /// one.
 fn adjacent(kernel: &Kernel) -> Adjacent {

@@ -1,11 +1,15 @@
 //! The rules keep S1 and S3 on every device and follow their comments.
 
-use super::choose;
+use super::{Numerics, choose as choose_with};
 use crate::dtype::DType;
 use crate::index::{ExprId, Index};
 use crate::kernel::{Access, Arg, Axis, Body, Expr, Kernel, Role, Store};
 use crate::scalar::Monoid;
 use crate::schedule::{Adjacent, Caps, RowSpec, Spec, SpecError, verify};
+
+fn choose(kernel: &Kernel, caps: &Caps) -> Spec {
+    choose_with(kernel, caps, Numerics::Strict).spec
+}
 
 fn arg(elements: usize, access: Access) -> Arg {
     Arg { dtype: DType::F32, elements, access }
