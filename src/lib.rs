@@ -13,7 +13,8 @@ pub use meganeura_core::pipeline::{CompileError, Program, compile};
 pub use meganeura_core::{dtype, ir, memory, ops, options, oracle, pipeline, scalar, schedule, shape, tensor};
 pub use meganeura_nn as nn;
 pub use meganeura_wgpu::{
-    AdapterSummary, Device, DeviceError, DeviceInfo, DeviceKind, Selector, Session, SessionOptions, StateStore, adapters,
+    AdapterSummary, Device, DeviceError, DeviceInfo, DeviceKind, Selector, Session, SessionOptions, StateStore,
+    adapters,
 };
 
 /// What most programs use.

@@ -9,7 +9,8 @@ const FORBIDDEN: [&str; 11] =
     ["autotools", "bindgen", "cc", "cmake", "cxx", "cxx-build", "gcc", "meson", "pkg-config", "system-deps", "vcpkg"];
 
 /// `-sys` crates that link no library: declarations of system calls and of what every system of theirs has.
-const DECLARATIONS: [&str; 6] = ["js-sys", "linux-raw-sys", "renderdoc-sys", "web-sys", "windows-sys", "core-foundation-sys"];
+const DECLARATIONS: [&str; 6] =
+    ["js-sys", "linux-raw-sys", "renderdoc-sys", "web-sys", "windows-sys", "core-foundation-sys"];
 
 fn locked() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");

@@ -106,7 +106,8 @@ impl Classifier {
 
 /// Position and value of the largest element.
 fn likeliest(row: &[f32]) -> (usize, f32) {
-    let larger = |best: (usize, f32), (class, &value): (usize, &f32)| if value > best.1 { (class, value) } else { best };
+    let larger =
+        |best: (usize, f32), (class, &value): (usize, &f32)| if value > best.1 { (class, value) } else { best };
     row.iter().enumerate().fold((0, f32::NEG_INFINITY), larger)
 }
 

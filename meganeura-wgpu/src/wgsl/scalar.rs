@@ -71,6 +71,11 @@ pub fn unary(w: &mut Writer, function: Unary, dtype: DType, a: &str) -> String {
         Unary::IsNan => {
             return format!("{}({})", dtype.name(), float_call(w, Function::IsNan, DType::F32, &[&wide(dtype, a)]));
         }
+        // Not the built-in `max`, which may drop NaN.
+        Unary::Relu => {
+            let zero = constant(w, Scalar::zero(dtype));
+            return float_call(w, Function::Max, dtype, &[a, &zero]);
+        }
         Unary::Exp => return narrow(dtype, format!("exp({})", wide(dtype, a))),
         Unary::Sign => Function::Sign,
         Unary::Expm1 => Function::Expm1,
