@@ -72,6 +72,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn StdError>> {
     if let Some(notice) = device.notice() {
         line(notice)?;
     }
+    claim_outputs(arguments)?;
     let learner = Learner::new(&device, batch, arguments.seed)?;
     line(learner.summary())?;
     if images % batch != 0 {
@@ -113,6 +114,17 @@ fn train(arguments: &Arguments, mnist: &Mnist, mut learner: Learner) -> Result<V
     learner.save(&weights)?;
     line(format_args!("weights: {}", weights.display()))?;
     Ok(losses)
+}
+
+/// Makes the folder and the files to write, so that a wrong path is told before the training and not after it.
+fn claim_outputs(arguments: &Arguments) -> Result<(), Box<dyn StdError>> {
+    let weights = arguments.weights();
+    let folder = weights.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: cannot be made: {error}", folder.display()))?;
+    for file in [&arguments.losses, &arguments.plot].into_iter().flatten() {
+        std::fs::File::create(file).map_err(|error| format!("{}: cannot be written: {error}", file.display()))?;
+    }
+    Ok(())
 }
 
 fn report_losses(arguments: &Arguments, losses: &[f32]) -> Result<(), Box<dyn StdError>> {

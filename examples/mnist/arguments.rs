@@ -17,7 +17,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch_size: u32,
     /// Peak learning rate; it falls to 0 along a cosine
-    #[arg(long, default_value_t = 0.003, value_parser = positive)]
+    #[arg(long, default_value_t = 0.003, value_parser = positive, allow_negative_numbers = true)]
     pub lr: f32,
     /// Seed of the initial weights and the order of the images
     #[arg(long, default_value_t = 0)]

@@ -40,9 +40,7 @@ impl Learner {
     }
 
     /// Writes the weights, without what the optimiser keeps.
-    pub fn save(&self, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
-        let folder = file.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).map_err(|error| format!("{}: cannot be made: {error}", folder.display()))?;
+    pub fn save(&self, file: &Path) -> Result<(), Error> {
         save_states(file, self.session.store(), self.parameters.iter().map(|spec| spec.name.as_str()))?;
         Ok(())
     }

@@ -9,8 +9,6 @@ pub fn draw(path: &Path, losses: &[f32]) -> Result<(), Box<dyn Error>> {
     let failed = |error: &dyn Error| format!("{}: cannot be drawn: {error}", path.display());
     let floor = losses.iter().copied().fold(f32::INFINITY, f32::min).max(1e-6);
     let peak = losses.iter().copied().fold(floor, f32::max);
-    // Plotters tells of an unwritable file only when the drawing is dropped.
-    std::fs::File::create(path).map_err(|error| failed(&error))?;
     let area = SVGBackend::new(path, (900, 500)).into_drawing_area();
     let draw = || -> Result<(), Box<dyn Error>> {
         area.fill(&WHITE)?;

@@ -49,13 +49,26 @@ fn main() -> ExitCode {
 
 /// `cargo test --workspace`, where a missing GPU fails.
 fn test(rest: &[String]) -> Result<(), String> {
-    if let Err(missing) = vulkan::look() {
+    if let Err(missing) = find_adapter() {
         eprintln!("xtask: {missing}");
         apt::install_software_gpu()?;
-        vulkan::look().map_err(|missing| format!("still no Vulkan after the installation: {missing}"))?;
+        find_adapter().map_err(|missing| format!("still no GPU after the installation: {missing}"))?;
     }
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    run(command.args(["test", "--workspace"]).args(rest).env("MEGANEURA_REQUIRE_GPU", "1"))
+    run(cargo().args(["test", "--workspace"]).args(rest).env("MEGANEURA_REQUIRE_GPU", "1"))
+}
+
+/// Looks for a driver, then whether an adapter comes of it.
+fn find_adapter() -> Result<(), String> {
+    vulkan::look().map_err(|missing| missing.to_string())?;
+    // Built with the whole workspace's features, as the tests are, so that nothing is compiled twice.
+    run(cargo().args(["build", "--quiet", "--workspace", "--example", "devices"]))?;
+    let own = std::env::current_exe().map_err(|error| format!("xtask cannot tell where it lies: {error}"))?;
+    let devices = own.with_file_name("examples").join("devices").with_extension(std::env::consts::EXE_EXTENSION);
+    run(Command::new(devices).arg("--check"))
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// Runs a command to its end.
