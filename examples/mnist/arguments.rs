@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Trains a network to read handwritten digits, saves its weights, and tests what was saved.
 #[derive(Debug, Parser)]
-#[command(name = "mnist", version)]
+#[command(name = "mnist", version, allow_negative_numbers = true)]
 pub struct Arguments {
     /// Folder with the four IDX files of MNIST, raw or gzip [default: data/mnist of this repository]
     #[arg(long, value_name = "DIR")]
@@ -17,7 +17,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch_size: u32,
     /// Peak learning rate; it falls to 0 along a cosine
-    #[arg(long, default_value_t = 0.003, value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 0.003, value_parser = positive)]
     pub lr: f32,
     /// Seed of the initial weights and the order of the images
     #[arg(long, default_value_t = 0)]
