@@ -1,6 +1,6 @@
 //! The example `mnist`, run as a user runs it, on a small part of the data.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 use meganeura::nn::data::{LabelledImages, Mnist};
 use std::fs;
