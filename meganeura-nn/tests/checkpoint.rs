@@ -4,9 +4,11 @@
 
 use half::{bf16, f16};
 use meganeura_core::dtype::DType;
+use meganeura_core::memory::{StateLayout, StateSlot};
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
-use meganeura_nn::checkpoint::{Checkpoint, CheckpointError, save};
+use meganeura_nn::checkpoint::{Checkpoint, CheckpointError, save, save_states};
+use meganeura_wgpu::{Device, StateStore};
 use std::fs;
 use std::path::PathBuf;
 
@@ -169,4 +171,35 @@ fn a_failed_save_leaves_the_old_file_and_nothing_else() {
     assert_eq!(fs::read_to_string(taken.join("inside")).unwrap(), "kept");
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
     assert!(matches!(save(&folder.0.join("no/such/folder"), [("w", &tensor)]), Err(CheckpointError::Io { .. })));
+}
+
+/// A store on the CPU device with a state for each name, all `f32` of one extent.
+fn store(names: &[&str], extent: usize) -> StateStore {
+    let ty = TensorType::new(DType::F32, [extent]);
+    let slot =
+        |(at, name): (usize, &&str)| StateSlot { name: name.to_string(), ty: ty.clone(), arena: 0, offset: 64 * at };
+    let layout = StateLayout { arenas: vec![64 * names.len()], states: names.iter().enumerate().map(slot).collect() };
+    StateStore::new(&Device::cpu(), &layout).unwrap()
+}
+
+#[test]
+fn states_are_loaded_all_or_none() {
+    let folder = Folder::new("states");
+    let path = folder.0.join("m");
+    let (from, to) = (store(&["a", "b"], 2), store(&["a", "b", "moment"], 2));
+    from.write("a", &f32s(&[2], &[1.0, 2.0])).unwrap();
+    save_states(&path, &from, from.names()).unwrap();
+    let checkpoint = Checkpoint::open(&path).unwrap();
+    for names in [&["a"][..], &["a", "b", "moment"]] {
+        let error = checkpoint.load_states(&to, names.iter().copied()).unwrap_err();
+        assert!(matches!(error, CheckpointError::Mismatch { .. }), "{error}");
+    }
+    assert!(matches!(checkpoint.load_states(&to, ["c"]), Err(CheckpointError::Device { tensor, .. }) if tensor == "c"));
+    assert!(matches!(
+        checkpoint.load_states(&store(&["a", "b"], 3), ["a", "b"]),
+        Err(CheckpointError::Mismatch { .. })
+    ));
+    assert_eq!(to.read("a").unwrap(), f32s(&[2], &[0.0, 0.0]), "nothing was written so far");
+    checkpoint.load_states(&to, ["a", "b"]).unwrap();
+    assert_eq!(to.read("a").unwrap(), f32s(&[2], &[1.0, 2.0]));
 }
