@@ -3,13 +3,15 @@
 //! ```text
 //! cargo run --example devices
 //! MEGANEURA_DEVICE=llvmpipe cargo run --example devices
+//! cargo run --example devices -- --check     # fails where there is no adapter
 //! ```
 #![allow(clippy::print_stdout)]
 
 use meganeura_core::schedule::Caps;
 use meganeura_wgpu::{AdapterSummary, Device, adapters};
+use std::process::ExitCode;
 
-fn main() {
+fn main() -> ExitCode {
     let all = adapters();
     if all.is_empty() {
         println!("no adapter: neither a Vulkan, a Metal nor a DirectX 12 driver was found\n");
@@ -18,6 +20,8 @@ fn main() {
     println!("Device::cpu(): {} threads", Device::cpu().caps().multiprocessors);
     let best = Device::best();
     println!("Device::best(): {}", best.notice().unwrap_or_default());
+    let check = std::env::args().any(|argument| argument == "--check");
+    if check && all.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn print_adapter(adapter: &AdapterSummary) {

@@ -1,1 +1,37 @@
-//! Placeholder.
+//! Trains and runs neural networks on any GPU: a static typed graph is differentiated, fused, planned, printed as WGSL
+//! that fits the program, and dispatched through Vulkan or Metal. The CPU device runs the same plan without a GPU.
+//!
+//! A model is built with a [`Builder`](ir::Builder), compiled for a [`Device`] by [`compile`], and run by a [`Session`]
+//! whose states live in a [`StateStore`] that several sessions may share. [`prelude`] has what most programs use.
+#![doc = "\n"]
+#![doc = include_str!("../README.md")]
+
+mod error;
+
+pub use error::Error;
+pub use meganeura_core::pipeline::{CompileError, Program, compile};
+pub use meganeura_core::{dtype, ir, memory, ops, options, oracle, pipeline, scalar, schedule, shape, tensor};
+pub use meganeura_nn as nn;
+pub use meganeura_wgpu::{
+    AdapterSummary, Device, DeviceError, DeviceInfo, DeviceKind, Selector, Session, SessionOptions, StateStore,
+    adapters,
+};
+
+/// What most programs use.
+pub mod prelude {
+    pub use crate::{Device, Error, Program, Session, StateStore, compile};
+    pub use meganeura_core::dtype::DType;
+    pub use meganeura_core::ir::{BuildErrors, Builder, Graph, StateSpec, Value};
+    pub use meganeura_core::options::Options;
+    pub use meganeura_core::scalar::Scalar;
+    pub use meganeura_core::shape::{Shape, TensorType};
+    pub use meganeura_core::tensor::Tensor;
+    pub use meganeura_nn::checkpoint::{Checkpoint, save_states};
+    pub use meganeura_nn::data::{Batches, Mnist, shuffled};
+    pub use meganeura_nn::init::Init;
+    pub use meganeura_nn::layers::{Dropout, Linear, Randomness};
+    pub use meganeura_nn::loss::{cross_entropy, mean_squared_error};
+    pub use meganeura_nn::optim::{AdamW, Optimizer, Sgd};
+    pub use meganeura_nn::params::{ParameterSpec, Parameters, Scope};
+    pub use meganeura_nn::train::{cosine_rate, initialize};
+}

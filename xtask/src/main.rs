@@ -1,2 +1,88 @@
-//! Developer commands.
-fn main() {}
+//! Developer commands of meganeura: `cargo xtask --help` lists them.
+
+mod apt;
+mod bundle;
+mod vulkan;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+#[derive(Parser)]
+#[command(about = "Developer commands of meganeura")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Runs every test of the workspace with a GPU required; installs a software GPU where there is none.
+    Test {
+        /// Passed on to `cargo test`.
+        #[arg(last = true)]
+        rest: Vec<String>,
+    },
+    /// Packs programs with the Vulkan loader into a folder for a server that has NVIDIA's driver and nothing else.
+    Bundle {
+        /// The folder.
+        out: PathBuf,
+        /// Programs that were built before.
+        #[arg(required = true)]
+        programs: Vec<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Test { rest } => test(&rest),
+        Task::Bundle { out, programs } => bundle::write(&out, &programs),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `cargo test --workspace`, where a missing GPU fails.
+fn test(rest: &[String]) -> Result<(), String> {
+    if let Err(missing) = find_adapter() {
+        eprintln!("xtask: {missing}");
+        apt::install_software_gpu()?;
+        find_adapter().map_err(|missing| format!("still no GPU after the installation: {missing}"))?;
+    }
+    run(cargo().args(["test", "--workspace"]).args(rest).env("MEGANEURA_REQUIRE_GPU", "1"))
+}
+
+/// Looks for a driver, then whether an adapter comes of it.
+fn find_adapter() -> Result<(), String> {
+    vulkan::look().map_err(|missing| missing.to_string())?;
+    // Built with the whole workspace's features, as the tests are, so that nothing is compiled twice.
+    run(cargo().args(["build", "--quiet", "--workspace", "--example", "devices"]))?;
+    let own = std::env::current_exe().map_err(|error| format!("xtask cannot tell where it lies: {error}"))?;
+    let devices = own.with_file_name("examples").join("devices").with_extension(std::env::consts::EXE_EXTENSION);
+    run(Command::new(devices).arg("--check"))
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs a command to its end.
+fn run(command: &mut Command) -> Result<(), String> {
+    let shown = format!("{command:?}").replace('"', "");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{shown}` failed: {status}")),
+        Err(error) => Err(format!("`{shown}` could not be started: {error}")),
+    }
+}
+
+/// What a command prints, if it starts and succeeds.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}

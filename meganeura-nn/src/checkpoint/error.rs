@@ -1,0 +1,131 @@
+//! What can go wrong between tensors and a file.
+
+use meganeura_core::shape::TensorType;
+use meganeura_wgpu::DeviceError;
+use safetensors::SafeTensorError;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// A checkpoint could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The operating system refused.
+    #[error("{path}: cannot {action}: {source}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The file is not in the safetensors format, is cut short, or contradicts itself.
+    #[error("{path}: not a valid safetensors file: {source}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: SafeTensorError,
+    },
+    /// A tensor of that name is not in the file.
+    #[error("{path}: has no tensor {tensor:?}, expected {expected}")]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The type it should have.
+        expected: TensorType,
+    },
+    /// A tensor has another shape, or an element type that does not convert.
+    #[error("{path}: tensor {tensor:?} is {found}, expected {expected}")]
+    Type {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The type it should have.
+        expected: TensorType,
+        /// The type in the file.
+        found: StoredType,
+    },
+    /// The file and the model do not have the same tensors.
+    #[error("{path}: does not fit the model: {differences}")]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// All differences.
+        differences: Differences,
+    },
+    /// The device refused to read or write a state.
+    #[error("{path}: tensor {tensor:?}: {source}")]
+    Device {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The reason.
+        source: Box<DeviceError>,
+    },
+}
+
+/// Element type and extents as a file states them; may be of types that meganeura does not compute in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredType {
+    /// Element type, by its name in the format.
+    pub dtype: safetensors::Dtype,
+    /// Extents.
+    pub shape: Vec<usize>,
+}
+
+impl fmt::Display for StoredType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype.to_string().to_lowercase(), self.shape)
+    }
+}
+
+/// How the tensors of a file differ from those of a model; names are sorted.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Differences {
+    /// Asked for, but not in the file.
+    pub missing: Vec<String>,
+    /// In the file, but not asked for.
+    pub unexpected: Vec<String>,
+    /// In both, but of types that do not fit.
+    pub misshapen: Vec<Misshapen>,
+}
+
+/// A tensor whose stored type does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misshapen {
+    /// Its name.
+    pub name: String,
+    /// The type in the model.
+    pub expected: TensorType,
+    /// The type in the file.
+    pub found: StoredType,
+}
+
+impl Differences {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.unexpected.is_empty() && self.misshapen.is_empty()
+    }
+}
+
+impl fmt::Display for Differences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let misshapen =
+            self.misshapen.iter().map(|own| format!("{} ({}, expected {})", own.name, own.found, own.expected));
+        let kinds = [
+            ("missing", self.missing.clone()),
+            ("unexpected", self.unexpected.clone()),
+            ("of another type", misshapen.collect()),
+        ];
+        let named = kinds.iter().filter(|(_, names)| !names.is_empty());
+        let text: Vec<String> = named.map(|(kind, names)| format!("{kind}: {}", names.join(", "))).collect();
+        f.write_str(&text.join("; "))
+    }
+}

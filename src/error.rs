@@ -1,0 +1,40 @@
+//! One error over those of all stages.
+
+use meganeura_core::ir::BuildErrors;
+use meganeura_core::pipeline::CompileError;
+use meganeura_core::tensor::TensorError;
+use meganeura_nn::checkpoint::CheckpointError;
+use meganeura_nn::data::DataError;
+use meganeura_nn::loss::LabelError;
+use meganeura_nn::train::InitError;
+use meganeura_wgpu::DeviceError;
+
+/// Whatever can go wrong, for programs that handle it in one place.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Mistakes in building a graph.
+    #[error(transparent)]
+    Build(#[from] BuildErrors),
+    /// A graph could not be compiled.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// A device, store or session failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Host data do not make the tensor asked for.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// Initial values could not be written.
+    #[error(transparent)]
+    Init(#[from] InitError),
+    /// A checkpoint could not be written or read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A data set could not be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A label is no class.
+    #[error(transparent)]
+    Label(#[from] LabelError),
+}
