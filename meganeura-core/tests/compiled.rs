@@ -10,7 +10,7 @@ use meganeura_core::options::Options;
 use meganeura_core::oracle::{self, Array};
 use meganeura_core::pipeline::compile;
 use meganeura_core::schedule::Caps;
-use meganeura_core::testing::{Case, cases_of_op_table};
+use meganeura_core::testing::{Case, cases_of_op_table, cases_of_states, random_graph};
 use std::collections::HashMap;
 
 fn raw(arrays: &HashMap<String, Array>) -> HashMap<String, Vec<f64>> {
@@ -37,11 +37,13 @@ fn from_bytes(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 }
 
 /// Outputs and states after one step on the CPU device.
-fn run_on_cpu(plan: &Plan, given: &HashMap<String, Array>) -> HashMap<String, Vec<f64>> {
+fn run_on_cpu(plan: &Plan, case: &Case) -> HashMap<String, Vec<f64>> {
     let buffers: Vec<Buffer> = plan.buffers.iter().map(|buffer| Buffer::zeroed(buffer.bytes)).collect();
-    for port in plan.inputs.iter().chain(&plan.states) {
-        let bytes = to_bytes(port.ty.dtype, &given[&port.name].data);
-        buffers[port.place.buffer].write(port.place.offset, &bytes).unwrap();
+    for (ports, given) in [(&plan.inputs, &case.inputs), (&plan.states, &case.states)] {
+        for port in ports {
+            let bytes = to_bytes(port.ty.dtype, &given[&port.name].data);
+            buffers[port.place.buffer].write(port.place.offset, &bytes).unwrap();
+        }
     }
     Executor::new(plan.clone().into()).run(&buffers).unwrap();
     let read = |port: &Port| {
@@ -62,23 +64,24 @@ fn longest_sum(graph: &Graph) -> usize {
     terms.max().unwrap_or(0)
 }
 
-fn expected(graph: &Graph, inputs: &HashMap<String, Array>) -> HashMap<String, Array> {
-    let run = oracle::run(graph, inputs, inputs).unwrap();
+fn expected(case: &Case) -> HashMap<String, Array> {
+    let run = oracle::run(&case.graph, &case.inputs, &case.states).unwrap();
     run.outputs.into_iter().chain(run.states).collect()
 }
 
 fn check(case: &Case, options: &Options, caps: &Caps, cpu: bool) -> Result<(), String> {
     let program = compile(&case.graph, options, caps, None).map_err(|error| format!("{}: {error}", case.name))?;
-    let expected = expected(&case.graph, &case.inputs);
+    let expected = expected(case);
     let (found, tolerance): (HashMap<String, Vec<f64>>, f64) = if cpu {
         // Functions are good to some units in the last place; a sum of n terms in any order to n half-units (Higham,
         // Accuracy and Stability of Numerical Algorithms, 4.2).
         let tolerance = 2e-6 + longest_sum(&case.graph) as f64 * f64::from(f32::EPSILON) / 2.0;
-        (run_on_cpu(&program.plan, &case.inputs), tolerance)
+        (run_on_cpu(&program.plan, case), tolerance)
     } else {
-        let [outputs, states] = memory::interp(&program.plan, &raw(&case.inputs), &raw(&case.inputs))
+        let [outputs, states] = memory::interp(&program.plan, &raw(&case.inputs), &raw(&case.states))
             .map_err(|error| format!("{}: {error}", case.name))?;
-        (outputs.into_iter().chain(states).collect(), 1e-12)
+        // Folded constants are rounded to f32.
+        (outputs.into_iter().chain(states).collect(), if options.simplify { 1e-6 } else { 1e-12 })
     };
     for (name, expected) in &expected {
         let distance = Array::new(expected.ty.clone(), found[name].clone()).distance(expected);
@@ -89,25 +92,44 @@ fn check(case: &Case, options: &Options, caps: &Caps, cpu: bool) -> Result<(), S
     Ok(())
 }
 
-fn check_all(options: &Options, cpu: bool) {
+fn check_all(cases: &[Case], options: &Options, cpu: bool) {
     let caps = if cpu { Caps::cpu(2) } else { Caps::base() };
-    let cases = cases_of_op_table();
     let failures: Vec<String> = cases.iter().filter_map(|case| check(case, options, &caps, cpu).err()).collect();
     assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
     println!("{} cases", cases.len());
 }
 
+fn optimised() -> Options {
+    Options { verify: true, ..Options::default() }
+}
+
 #[test]
 fn plans_mean_what_graphs_mean() {
-    check_all(&Options { verify: true, ..Options::default() }, false);
+    check_all(&cases_of_op_table(), &optimised(), false);
 }
 
 #[test]
 fn plans_without_optimisation_mean_what_graphs_mean() {
-    check_all(&Options::plain(), false);
+    check_all(&cases_of_op_table(), &Options::plain(), false);
 }
 
 #[test]
 fn the_cpu_device_computes_what_graphs_mean() {
-    check_all(&Options { verify: true, ..Options::default() }, true);
+    check_all(&cases_of_op_table(), &optimised(), true);
+}
+
+#[test]
+fn states_are_written_after_every_read() {
+    let cases = cases_of_states();
+    for options in [optimised(), Options::plain()] {
+        check_all(&cases, &options, false);
+        check_all(&cases, &options, true);
+    }
+}
+
+#[test]
+fn random_graphs_mean_the_same_optimised_and_not() {
+    let cases: Vec<Case> = (0..1000).map(random_graph).collect();
+    check_all(&cases, &optimised(), false);
+    check_all(&cases, &Options::plain(), false);
 }

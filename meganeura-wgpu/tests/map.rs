@@ -7,7 +7,7 @@ use meganeura_core::dtype::DType;
 use meganeura_core::index::{ExprId, Index, flatten, unflatten};
 use meganeura_core::kernel::{Access, Bound, Expr};
 use meganeura_core::scalar::{Binary, Unary};
-use meganeura_core::schedule::{Numerics, Caps, Spec, choose};
+use meganeura_core::schedule::{Caps, Numerics, Spec, choose};
 use meganeura_core::shape::Shape;
 use support::{Build, EXACT, check, check_with, noise, print_plain, tolerance};
 

@@ -7,7 +7,7 @@ use meganeura_core::dtype::DType;
 use meganeura_core::index::{Index, flatten};
 use meganeura_core::kernel::{Access, Bound};
 use meganeura_core::scalar::{Binary, Monoid, Unary};
-use meganeura_core::schedule::{Numerics, Adjacent, Caps, RowSpec, Spec, choose};
+use meganeura_core::schedule::{Adjacent, Caps, Numerics, RowSpec, Spec, choose};
 use support::{Build, EXACT, Tolerance, check, check_with, noise, print_plain, tolerance};
 
 fn row(lanes: u32, rows: u32) -> Spec {

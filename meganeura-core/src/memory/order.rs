@@ -32,6 +32,7 @@ pub fn order(
     schedule: &dyn Fn(Fragment) -> Step,
 ) -> Order {
     let mut in_place = updates_in_place(graph, &steps);
+    copy_the_others(graph, &mut steps, &in_place, schedule);
     loop {
         match levels(graph, &steps, &in_place) {
             Ok(levels) => {
@@ -70,7 +71,7 @@ fn updates_in_place(graph: &Graph, steps: &[Step]) -> HashMap<NodeId, StateId> {
             let step = &steps[*writer.get(&update.value)?];
             let written = step.position(Source::Value(update.value), Access::Write)?;
             let reads = step.args.iter().zip(&step.kernel.args).enumerate().filter(|(_, (source, arg))| {
-                arg.access == Access::Read && is_state(graph, **source) == Some(update.state)
+                arg.access == Access::Read && state_read_by(graph, **source) == Some(update.state)
             });
             let safe = reads.map(|(at, _)| at).all(|read| may_share(&step.kernel, read, written));
             safe.then_some((update.value, update.state))
@@ -78,8 +79,36 @@ fn updates_in_place(graph: &Graph, steps: &[Step]) -> HashMap<NodeId, StateId> {
         .collect()
 }
 
+/// Adds a copy for each update whose kernel may not write the state: it reads the old value elsewhere or too late.
+fn copy_the_others(
+    graph: &Graph,
+    steps: &mut Vec<Step>,
+    in_place: &HashMap<NodeId, StateId>,
+    schedule: &dyn Fn(Fragment) -> Step,
+) {
+    let written: Vec<Source> = steps.iter().flat_map(|step| step.writes()).collect();
+    for update in graph.updates() {
+        let done = in_place.get(&update.value) == Some(&update.state)
+            || written.contains(&Source::State(update.state))
+            || state_read_by(graph, Source::Value(update.value)) == Some(update.state);
+        if !done {
+            steps.push(schedule(copy_to_state(graph, Source::Value(update.value), update.state)));
+        }
+    }
+}
+
+/// A kernel that copies a source to a state's storage.
+fn copy_to_state(graph: &Graph, from: Source, to: StateId) -> Fragment {
+    let state = graph.state(to);
+    Fragment {
+        kernel: copy_kernel(state.ty.dtype, state.ty.elements()),
+        args: vec![from, Source::State(to)],
+        label: format!("copy to {}", state.name),
+    }
+}
+
 /// The state whose old value a source is.
-fn is_state(graph: &Graph, source: Source) -> Option<StateId> {
+fn state_read_by(graph: &Graph, source: Source) -> Option<StateId> {
     match source {
         Source::Value(id) => match &graph.node(id).op {
             Op::State(state) => Some(state.id),
@@ -104,7 +133,7 @@ fn levels(graph: &Graph, steps: &[Step], in_place: &HashMap<NodeId, StateId>) ->
     let mut readers: HashMap<StateId, Vec<usize>> = HashMap::new();
     for (at, step) in steps.iter().enumerate() {
         writers.extend(step.writes().map(|source| (source, at)));
-        for state in step.reads().filter_map(|source| is_state(graph, source)) {
+        for state in step.reads().filter_map(|source| state_read_by(graph, source)) {
             readers.entry(state).or_default().push(at);
         }
     }
@@ -173,11 +202,7 @@ fn compute_aside(
     if let Some(arg) = steps[at].position(source, Access::Write) {
         steps[at].args[arg] = aside;
     }
-    steps.push(schedule(Fragment {
-        kernel: copy_kernel(ty.dtype, ty.elements()),
-        args: vec![aside, Source::State(state)],
-        label: format!("copy to {}", graph.state(state).name),
-    }));
+    steps.push(schedule(copy_to_state(graph, aside, state)));
 }
 
 /// A kernel that copies `elements` contiguous elements from its first argument to its second.

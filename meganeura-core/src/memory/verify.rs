@@ -63,6 +63,12 @@ pub enum MemoryError {
         /// Group of the later (or simultaneous) read.
         read: usize,
     },
+    /// M8.
+    #[error("M8: the new value of state `{state}` never reaches its storage")]
+    LostUpdate {
+        /// The state.
+        state: String,
+    },
     /// Groups do not ascend.
     #[error("dispatch {dispatch} is in an earlier group than the one before it")]
     Groups {
@@ -71,14 +77,15 @@ pub enum MemoryError {
     },
 }
 
-/// Checks M1 to M5 and M7; M6 is checked where buffers are allocated.
+/// Checks M1 to M5, M7 and M8; M6 is checked where buffers are allocated.
 ///
 /// # Errors
 /// The first broken invariant.
 pub fn verify(graph: &Graph, planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
     verify_bindings(planned, caps)?;
     verify_lifetimes(planned)?;
-    verify_states(graph, planned)
+    verify_states(graph, planned)?;
+    verify_updates(graph, planned)
 }
 
 fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
@@ -166,6 +173,27 @@ fn verify_states(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
                 let state = graph.state(state.id).name.to_string();
                 return Err(MemoryError::StateOrder { state, written: new.from, read: old.to });
             }
+        }
+    }
+    Ok(())
+}
+
+/// M8: each update's value is computed in, or copied to, its state's storage.
+fn verify_updates(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
+    for update in graph.updates() {
+        let name = &graph.state(update.state).name;
+        let itself = matches!(&graph.node(update.value).op, Op::State(state) if state.id == update.state);
+        let port = planned.plan.states.iter().find(|port| port.name.as_str() == &**name);
+        let writes = |dispatch: &super::Dispatch| {
+            let args = &planned.plan.kernels[dispatch.kernel].args;
+            let place = |at: usize| dispatch.bindings[at].place;
+            let writes = |(arg, &at): (&crate::kernel::Arg, &usize)| {
+                arg.access != Access::Read && port.is_some_and(|port| port.place == place(at))
+            };
+            args.iter().zip(&dispatch.arg_binding).any(writes)
+        };
+        if !itself && !planned.plan.dispatches.iter().any(writes) {
+            return Err(MemoryError::LostUpdate { state: name.to_string() });
         }
     }
     Ok(())
