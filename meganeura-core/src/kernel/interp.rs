@@ -82,7 +82,7 @@ pub fn interp(kernel: &Kernel, args: &mut [Vec<f64>]) -> Result<(), InterpError>
 }
 
 /// Every point of a space, in row-major order; one empty point if there are no axes.
-pub(crate) fn points(extents: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+pub(super) fn points(extents: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     (0..extents.iter().product()).map(move |linear: usize| {
         let mut point = vec![0; extents.len()];
         let mut rest = linear;

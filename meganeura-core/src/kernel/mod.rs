@@ -14,10 +14,11 @@
 
 mod interp;
 mod ir;
-
-pub(crate) use interp::points;
-pub use interp::{InterpError, interp};
+mod print;
 mod substitute;
+mod verify;
 
+pub use interp::{InterpError, interp};
 pub use ir::*;
 pub use substitute::Transplant;
+pub use verify::{Invariant, Part, Problem, VerifyError, verify};
