@@ -4,6 +4,8 @@
 
 #[path = "contract/build.rs"]
 mod build;
+#[path = "contract/emulate.rs"]
+mod emulate;
 mod support;
 
 use build::{Product, convolution};
@@ -145,6 +147,7 @@ fn the_tiles_of_large_devices() {
         ([64, 32, 16], [4, 4], Staging::Swizzle),
         ([32, 32, 32], [4, 4], Staging::Swizzle),
         ([16, 32, 16], [4, 4], Staging::Swizzle),
+        ([32, 16, 16], [4, 4], Staging::Pad(4)),
     ];
     for (at, (tile, thread, staging)) in tiles.into_iter().enumerate() {
         // Half of the layouts for each tile, in turn.
@@ -202,6 +205,26 @@ fn matrix_units() {
         }
     }
     check(&convolution(2, 7, 16, 20, 1), &cooperative([64, 64, 32], [32, 32], 16, DType::F16, 1), 2e-3);
+}
+
+#[test]
+fn matrix_units_emulated() {
+    let Some(gpu) = support::gpu::device().filter(|gpu| gpu.f16) else { return };
+    let check = |kernel: &Kernel, size: u32, tile: [u32; 3], subgroup: [u32; 2]| {
+        let spec = cooperative(tile, subgroup, size, DType::F16, 2);
+        let module = emulate::emulate(&module(kernel, &spec, &device()), size as usize);
+        support::translate::check(&module);
+        let args = arguments(kernel);
+        let found = gpu.run(kernel, &module, &args, false);
+        compare(kernel, &args, &found, 2e-3, &format!("{spec:?}"));
+    };
+    for (at, product) in layouts(Product { batch: 2, ..Product::new(128, 64, 64) }).into_iter().enumerate() {
+        let dtype = if at % 2 == 0 { DType::F16 } else { DType::F32 };
+        let sizes = if at < 2 { [8, 16] } else { [16, 8] };
+        check(&Product { dtype, batch: 1, ..product }.plain(), sizes[0], [64, 64, 32], [32, 32]);
+        let ragged = Product { dtype, m: 33, n: 50 + at, k: 45, ..product };
+        check(&ragged.rich(false), sizes[1], [64, 64, 32], [32, 32]);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Expansions mean what the kernel means (K5).
 
 use super::*;
-use crate::kernel::interp;
+use crate::kernel::{interp, verify};
 use crate::scalar::{Binary, Unary};
 
 struct Build(Kernel);
@@ -97,6 +97,7 @@ fn run(expansion: &Expansion, tensors: &mut [Vec<f64>]) {
             Source::Temporary(temporary) => temporaries[temporary].clone(),
         };
         let mut values: Vec<Vec<f64>> = step.args.iter().map(take).collect();
+        verify(&step.kernel).unwrap();
         interp(&step.kernel, &mut values).unwrap();
         for (source, values) in step.args.iter().zip(values) {
             match *source {

@@ -61,6 +61,13 @@ fn square_products_take_the_largest_tile_that_fills_the_device() {
 }
 
 #[test]
+fn few_columns_take_a_narrow_tile_on_a_small_device() {
+    let small = Caps { multiprocessors: 2, ..Caps::base() };
+    let choice = super::choose(&product([1, 128, 10, 64], DType::F32), &small, Numerics::Strict);
+    assert_eq!(tile_of(&choice), [32, 16, 16], "{choice:?}");
+}
+
+#[test]
 fn skinny_products_split_about_as_measured() {
     for (shape, parts) in [
         ([1, 128, 576, 1536], 16),

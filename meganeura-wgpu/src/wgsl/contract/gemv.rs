@@ -14,6 +14,9 @@ use crate::wgsl::{Launch, Needs, PARAMETERS, PrintError};
 use meganeura_core::kernel::{Bound, Expr, ExprId, Kernel};
 use meganeura_core::schedule::{Adjacent, Caps, GemvSpec};
 
+/// Assigns both operands at a step: the step (a name), a tag for names, the variables.
+type Load<'l> = dyn Fn(&mut Writer, &str, &str, [&str; 2]) + 'l;
+
 /// Loads that an invocation has in flight.
 const IN_FLIGHT: usize = 4;
 
@@ -194,14 +197,7 @@ impl Product<'_> {
 
     /// The loop over `steps` in strides of the lanes from `first`, several loads in flight. `load` is given a step (a
     /// name), a tag for names, and the variables to assign.
-    fn walk(
-        &self,
-        w: &mut Writer,
-        first: &str,
-        steps: usize,
-        sum: &str,
-        load: &dyn Fn(&mut Writer, &str, &str, [&str; 2]),
-    ) {
+    fn walk(&self, w: &mut Writer, first: &str, steps: usize, sum: &str, load: &Load<'_>) {
         let lanes = self.lanes;
         w.line(format!("var step = {first};"));
         let body = |w: &mut Writer, count: usize| {

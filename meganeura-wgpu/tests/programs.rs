@@ -1,0 +1,117 @@
+//! Whole programs on every device of this machine against the oracle: the op table, states, random graphs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::devices;
+use meganeura_core::dtype::DType;
+use meganeura_core::ops::{Lowering, Operation};
+use meganeura_core::options::Options;
+use meganeura_core::oracle::{self, Array};
+use meganeura_core::pipeline::compile;
+use meganeura_core::schedule::Numerics;
+use meganeura_core::shape::TensorType;
+use meganeura_core::tensor::Tensor;
+use meganeura_core::testing::{Case, cases_of_op_table, cases_of_states, random_graph};
+use meganeura_wgpu::{Device, Session, StateStore};
+use std::collections::HashMap;
+
+fn tensor(array: &Array) -> Tensor {
+    let TensorType { dtype, shape } = array.ty.clone();
+    let data = &array.data;
+    match dtype {
+        DType::F32 => Tensor::from_f32(shape, data.iter().map(|&x| x as f32).collect()),
+        DType::F16 => Tensor::from_f16(shape, &data.iter().map(|&x| half::f16::from_f64(x)).collect::<Vec<_>>()),
+        DType::U32 => Tensor::from_u32(shape, data.iter().map(|&x| x as u32).collect()),
+        DType::I32 => Tensor::from_i32(shape, data.iter().map(|&x| x as i32).collect()),
+        DType::Bool => Tensor::from_bool(shape, &data.iter().map(|&x| x != 0.0).collect::<Vec<_>>()),
+    }
+    .unwrap()
+}
+
+/// Outputs and new states after one step.
+fn run(device: &Device, case: &Case, options: &Options) -> Result<HashMap<String, Tensor>, String> {
+    let message = |error: &dyn std::fmt::Display| format!("{}: {error}", case.name);
+    let program = compile(&case.graph, options, device.caps(), None).map_err(|error| message(&error))?;
+    let store = StateStore::new(device, &program.layout).map_err(|error| message(&error))?;
+    for (name, state) in &case.states {
+        store.write(name, &tensor(state)).map_err(|error| message(&error))?;
+    }
+    let mut session = Session::new(device, program.plan.clone(), &store).map_err(|error| message(&error))?;
+    for (name, input) in &case.inputs {
+        session.write(name, &tensor(input)).map_err(|error| message(&error))?;
+    }
+    session.step().map_err(|error| message(&error))?;
+    let outputs = program.plan.outputs.iter().map(|port| Ok((port.name.clone(), session.read(&port.name)?)));
+    let states = program.plan.states.iter().map(|port| Ok((port.name.clone(), store.read(&port.name)?)));
+    outputs.chain(states).collect::<Result<_, meganeura_wgpu::DeviceError>>().map_err(|error| message(&error))
+}
+
+/// Terms of the longest fold or product.
+fn longest_sum(case: &Case) -> usize {
+    let graph = &case.graph;
+    let terms = graph.nodes().iter().map(|node| match node.op.lower(&graph.operand_types(node), &node.ty) {
+        Lowering::Fold { extents, .. } => extents.iter().product(),
+        Lowering::Contract { depth, .. } => depth.iter().product(),
+        Lowering::Leaf | Lowering::Point => 0,
+    });
+    terms.max().unwrap_or(0)
+}
+
+fn check(device: &Device, case: &Case, options: &Options, base: f64) -> Result<(), String> {
+    let found = run(device, case, options)?;
+    let expected = oracle::run(&case.graph, &case.inputs, &case.states).unwrap();
+    // A sum of n terms in any order is good to n half-units in the last place (Higham, Accuracy and Stability, 4.2).
+    let tolerance = base + longest_sum(case) as f64 * f64::from(f32::EPSILON) / 2.0;
+    for (name, expected) in expected.outputs.iter().chain(&expected.states) {
+        let distance = Array::new(expected.ty.clone(), found[name].to_f64()).distance(expected);
+        if distance > tolerance {
+            return Err(format!("{} {name}: off by {distance:e}, more than {tolerance:e}", case.name));
+        }
+    }
+    Ok(())
+}
+
+fn check_all(cases: &[Case], options: &Options, base: f64) {
+    for device in devices() {
+        let failures: Vec<String> = cases.iter().filter_map(|case| check(&device, case, options, base).err()).collect();
+        assert!(
+            failures.is_empty(),
+            "{}: {} of {} cases:\n{}",
+            device.info(),
+            failures.len(),
+            cases.len(),
+            failures.join("\n")
+        );
+        println!("{}: {} cases", device.info(), cases.len());
+    }
+}
+
+fn optimised() -> Options {
+    Options { verify: true, ..Options::default() }
+}
+
+#[test]
+fn the_op_table_agrees_with_the_oracle() {
+    // Own functions are good to 10 units in the last place (tests/accuracy.rs), the driver's `exp` to less.
+    check_all(&cases_of_op_table(), &optimised(), 4e-6);
+}
+
+#[test]
+fn accelerated_products_stay_within_f16_rounding() {
+    let options = Options { numerics: Numerics::Accelerated, ..optimised() };
+    check_all(&cases_of_op_table(), &options, 2e-3);
+}
+
+#[test]
+fn states_are_written_after_every_read() {
+    for options in [optimised(), Options::plain()] {
+        check_all(&cases_of_states(), &options, 4e-6);
+    }
+}
+
+#[test]
+fn random_graphs_agree_with_the_oracle() {
+    let cases: Vec<Case> = (0..60).map(random_graph).collect();
+    check_all(&cases, &optimised(), 2e-5);
+}
