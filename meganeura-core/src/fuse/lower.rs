@@ -171,10 +171,7 @@ impl KernelBuilder {
 
     /// Drops bounds that hold at every point; bounds on computed values always stay.
     fn without_sure_bounds(&self, expr: Expr) -> Expr {
-        let unsure = |bound: &Bound| {
-            let range = bound.index.range(&self.extents);
-            !bound.index.values().is_empty() || !range.is_none_or(|(low, high)| low >= 0 && high < bound.extent as i64)
-        };
+        let unsure = |bound: &Bound| !bound.always_holds(&self.extents);
         match expr {
             Expr::Load { arg, index, mask } => {
                 let mut mask: Vec<Bound> = mask.into_iter().filter(unsure).collect();

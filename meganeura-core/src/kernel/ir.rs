@@ -58,6 +58,15 @@ pub struct Bound {
     pub extent: usize,
 }
 
+impl Bound {
+    /// Whether the condition is known to hold at every point of a space with axes of these extents. A bound on a computed
+    /// value never is: it is there to test what the index states.
+    pub fn always_holds(&self, extents: &[usize]) -> bool {
+        let inside = |(low, high): (i64, i64)| low >= 0 && high < self.extent as i64;
+        self.index.values().is_empty() && self.index.range(extents).is_none_or(inside)
+    }
+}
+
 /// A scalar computed at a point of the iteration space. Operands precede users in [`Kernel::exprs`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {

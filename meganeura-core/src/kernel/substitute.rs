@@ -32,11 +32,8 @@ impl Kernel {
             .map(|axis| if extents[axis] == 1 { Index::constant(0) } else { Index::axis(axis) })
             .collect();
         let index = |index: &Index| index.substitute(&coords, &extents, &|id| id);
-        let holds = |bound: &Bound| {
-            bound.index.range(&extents).is_some_and(|(low, high)| low >= 0 && high < bound.extent as i64)
-        };
         let bounds = |bounds: &[Bound]| {
-            let open = bounds.iter().filter(|bound| !holds(bound));
+            let open = bounds.iter().filter(|bound| !bound.always_holds(&extents));
             open.map(|bound| Bound { index: index(&bound.index), extent: bound.extent }).collect()
         };
         let mut kernel = self.clone();

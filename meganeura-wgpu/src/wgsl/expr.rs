@@ -197,10 +197,7 @@ impl<'k> Exprs<'k> {
     /// The conjunction of bounds; `None` if they always hold. A negative index wraps to a large one, so one comparison
     /// tests both ends.
     pub fn mask_text(&mut self, mask: &[Bound]) -> Option<String> {
-        let may_fail = |bound: &&Bound| {
-            bound.index.range(&self.extents).is_none_or(|(low, high)| low < 0 || high >= bound.extent as i64)
-        };
-        let open: Vec<&Bound> = mask.iter().filter(may_fail).collect();
+        let open: Vec<&Bound> = mask.iter().filter(|bound| !bound.always_holds(&self.extents)).collect();
         let test = |bound: &&Bound| format!("({} < {}u)", self.index_text(&bound.index), bound.extent);
         let tests: Vec<String> = open.iter().map(test).collect();
         (!tests.is_empty()).then(|| tests.join(" && "))

@@ -57,8 +57,8 @@ impl Group {
         let (position, within) = match &flat.base {
             Some(base) if uniform => (base.clone(), format!("{} + {}", remainder(base, extent as u64), flat.rest)),
             _ => {
-                w.bind(&format!("f{tag}"), flat.text());
-                (format!("f{tag}"), remainder(&format!("f{tag}"), extent as u64))
+                w.bind(&format!("flat_{tag}"), flat.text());
+                (format!("flat_{tag}"), remainder(&format!("flat_{tag}"), extent as u64))
             }
         };
         w.bind(&format!("i{fastest}{tag}"), within);
