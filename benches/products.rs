@@ -77,8 +77,9 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn StdError>> {
     let device = common::device(arguments.device.as_deref())?;
     println!("device: {}", device.info());
-    let defaults = || if arguments.quick { QUICK } else { SHAPES }.split(',').map(str::parse).collect();
-    let shapes: Vec<Product> = if arguments.shapes.is_empty() { defaults()? } else { arguments.shapes.clone() };
+    let defaults = if arguments.quick { QUICK } else { SHAPES }.split(',').map(str::parse);
+    let shapes: Vec<Product> =
+        if arguments.shapes.is_empty() { defaults.collect::<Result<_, _>>()? } else { arguments.shapes.clone() };
     let mut warmth = if clocks_down(&device) { Some(Bench::new(&device, &SPIN.parse()?)?) } else { None };
     let mut cells = Vec::new();
     for product in &shapes {

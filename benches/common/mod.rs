@@ -30,7 +30,7 @@ pub fn spin(session: &mut Session, duration: Duration) -> Result<(), Error> {
 /// that have none.
 pub fn dispatch_seconds(session: &mut Session, repeats: usize) -> Result<Option<Vec<f64>>, Error> {
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); session.plan().dispatches.len()];
-    for _ in 0..repeats.max(1) {
+    for _ in 0..repeats {
         let profile = match session.profile_step() {
             Err(meganeura::DeviceError::Unsupported { .. }) => return Ok(None),
             profile => profile?,
