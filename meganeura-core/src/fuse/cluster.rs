@@ -90,7 +90,7 @@ impl<'a> Clustering<'a> {
 
     /// Assigns every root and anchor to a cluster.
     pub(super) fn run(&mut self) {
-        for id in self.graph.ids() {
+        for id in by_depth(self.graph, self.classes) {
             let operands = &self.graph.node(id).operands;
             self.latest[id.index()] = operands.iter().filter_map(|operand| self.latest[operand.index()]).max();
             match self.classes[id.index()] {
@@ -409,6 +409,20 @@ fn users_through_inlined(graph: &Graph, classes: &[Class]) -> Vec<Vec<NodeId>> {
         }
     }
     users
+}
+
+/// The nodes by the folds and contractions that they wait for, then by position. Still operands first; what waits for
+/// less comes earlier, so that an optimiser's counters lie in an older cluster than every gradient and do not keep an
+/// update from joining its gradient's kernel.
+fn by_depth(graph: &Graph, classes: &[Class]) -> Vec<NodeId> {
+    let mut depths: Vec<usize> = Vec::with_capacity(classes.len());
+    for id in graph.ids() {
+        let below = graph.node(id).operands.iter().map(|operand| depths[operand.index()]).max().unwrap_or(0);
+        depths.push(below + usize::from(classes[id.index()] == Class::Anchor));
+    }
+    let mut ids: Vec<NodeId> = graph.ids().collect();
+    ids.sort_by_key(|id| depths[id.index()]);
+    ids
 }
 
 /// What an expression reads through the nodes inlined into it.
