@@ -96,7 +96,6 @@ fn check_all(cases: &[Case], options: &Options, cpu: bool) {
     let caps = if cpu { Caps::cpu(2) } else { Caps::base() };
     let failures: Vec<String> = cases.iter().filter_map(|case| check(case, options, &caps, cpu).err()).collect();
     assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
-    println!("{} cases", cases.len());
 }
 
 fn optimised() -> Options {

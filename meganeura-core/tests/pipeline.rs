@@ -108,10 +108,6 @@ fn classifier_step_agrees_with_the_oracle() {
     let [inputs, states] = data(&graph, 5, 7, 3);
     for options in [Options { verify: true, ..Options::default() }, Options::plain()] {
         let program = compile(&graph, &options, &Caps::base(), None).unwrap();
-        for dispatch in &program.plan.dispatches {
-            println!("{} {}", dispatch.group, dispatch.label);
-        }
-        println!("{:?}", program.report);
         assert_agrees(&graph, &program, &inputs, &states);
     }
 }
@@ -120,8 +116,6 @@ fn classifier_step_agrees_with_the_oracle() {
 fn mnist_step_takes_few_dispatches() {
     let graph = classifier(64, &[784, 128, 10]);
     let program = compile(&graph, &Options { verify: true, ..Options::default() }, &Caps::base(), None).unwrap();
-    for dispatch in &program.plan.dispatches {
-        println!("{} {}", dispatch.group, dispatch.label);
-    }
-    assert!(program.report.dispatches <= 16, "{} dispatches", program.report.dispatches);
+    let labels: Vec<&str> = program.plan.dispatches.iter().map(|dispatch| dispatch.label.as_str()).collect();
+    assert!(labels.len() <= 16, "{} dispatches: {labels:#?}", labels.len());
 }
