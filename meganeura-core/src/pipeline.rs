@@ -5,7 +5,7 @@ use crate::ir::{self, Graph, GraphError};
 use crate::layout::{LayoutError, Layouts};
 use crate::memory::{self, MemoryError, Plan, PlanError, Planned, StateLayout};
 use crate::options::Options;
-use crate::rewrite::{self, RULES};
+use crate::rewrite;
 use crate::scalar::Scalar;
 use crate::schedule::{self, Caps, ScheduleError, Scheduler};
 use std::sync::Arc;
@@ -149,7 +149,7 @@ fn simplify(graph: &Graph, options: &Options) -> Result<Graph, CompileError> {
     if !options.simplify {
         return Ok(graph.clone());
     }
-    let simplified = rewrite::simplify(graph, RULES);
+    let simplified = rewrite::simplify(graph, &options.rules.rules())?;
     check(options, || ir::verify(&simplified))?;
     check(options, || rewrite::verify_clean(&simplified))?;
     check(options, || ir::verify_same_boundary(graph, &simplified))?;
