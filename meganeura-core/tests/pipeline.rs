@@ -119,3 +119,58 @@ fn mnist_step_takes_few_dispatches() {
     let labels: Vec<&str> = program.plan.dispatches.iter().map(|dispatch| dispatch.label.as_str()).collect();
     assert!(labels.len() <= 16, "{} dispatches: {labels:#?}", labels.len());
 }
+
+/// `n` equal blocks `h := relu(h · wᵀ + b) + h`, their mean square as the loss, its gradients, and a step of SGD.
+fn stack(n: usize) -> Graph {
+    let g = Builder::new();
+    let mut h = g.input("x", TensorType::new(DType::F32, [8, 16]));
+    let mut parameters = Vec::new();
+    for at in 0..n {
+        let w = state(&g, &format!("{at}.weight"), &[16, 16], "parameters");
+        let b = state(&g, &format!("{at}.bias"), &[16], "parameters");
+        h = (h.matmul(w.transpose()) + b).relu() + h;
+        parameters.extend([w, b]);
+    }
+    let loss = (h * h).mean_all();
+    g.output("loss", loss);
+    let gradients = g.gradients(loss, &parameters);
+    g.in_phase(Phase::Update, || {
+        for (&parameter, gradient) in parameters.iter().zip(gradients) {
+            g.update(parameter, parameter - gradient * 0.01);
+        }
+    });
+    g.finish().unwrap()
+}
+
+/// Seconds that building and compiling a stack takes, the best of three.
+fn seconds_to_compile(n: usize) -> f64 {
+    let once = |_| {
+        let start = std::time::Instant::now();
+        compile(&stack(n), &Options { verify: true, ..Options::default() }, &Caps::base(), None).unwrap();
+        start.elapsed().as_secs_f64()
+    };
+    (0..3).map(once).fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn compilation_time_grows_with_the_program_only() {
+    let sizes = [8, 16, 32, 64, 128];
+    let seconds = sizes.map(seconds_to_compile);
+    for pair in seconds.windows(2) {
+        // 2 ms for what does not grow, 15 % for the machine.
+        assert!(pair[1] <= 2.3 * pair[0] + 0.002, "{sizes:?} blocks take {seconds:?} s");
+    }
+}
+
+#[test]
+fn deep_programs_compile_on_a_small_stack() {
+    let compiled = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
+        let start = std::time::Instant::now();
+        let options = Options { verify: true, ..Options::default() };
+        let program = compile(&stack(2000), &options, &Caps::base(), None).unwrap();
+        (program.report.dispatches, start.elapsed())
+    });
+    let (dispatches, elapsed) = compiled.unwrap().join().unwrap();
+    assert!(dispatches >= 2000 * 3, "{dispatches} dispatches");
+    assert!(elapsed.as_secs() < 60, "{elapsed:?}");
+}

@@ -106,3 +106,7 @@ pub fn verify(graph: &Graph, partition: &Partition, max_bindings: usize) -> Resu
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

@@ -1,13 +1,14 @@
 //! Invariants of memory plans.
 
-use super::place::Planned;
-use super::plan::{Owner, Place};
+use super::alias::may_share;
+use super::place::{Lifetime, Planned};
+use super::plan::{Dispatch, Owner, Place, Plan};
 use crate::fuse::Source;
-use crate::ir::Graph;
+use crate::ir::{Graph, Update};
 use crate::kernel::Access;
 use crate::ops::Op;
 use crate::schedule::Caps;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A broken invariant: always a defect of this library, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -153,20 +154,35 @@ fn verify_lifetimes(planned: &Planned) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Whether exactly one dispatch of the group touches the storage, as both operand and result.
+/// Whether exactly one dispatch of the group touches the storage, and its kernel may write there what it reads there.
 fn shares_dispatch(planned: &Planned, place: Place, group: usize) -> bool {
-    let touching =
-        planned.plan.dispatches.iter().filter(|dispatch| {
-            dispatch.group == group && dispatch.bindings.iter().any(|binding| binding.place == place)
-        });
-    touching.count() == 1
+    let mut touching = planned
+        .plan
+        .group(group)
+        .iter()
+        .filter(|dispatch| dispatch.bindings.iter().any(|binding| binding.place == place));
+    let (Some(dispatch), None) = (touching.next(), touching.next()) else { return false };
+    let kernel = &planned.plan.kernels[dispatch.kernel];
+    let at =
+        |access: Access| args_at(&planned.plan, dispatch, place).filter(move |&arg| kernel.args[arg].access == access);
+    at(Access::Read).all(|read| at(Access::Write).all(|written| may_share(kernel, read, written)))
+}
+
+/// The arguments of a dispatch that lie at a place.
+fn args_at(plan: &Plan, dispatch: &Dispatch, place: Place) -> impl Iterator<Item = usize> {
+    let args = 0..plan.kernels[dispatch.kernel].args.len();
+    args.filter(move |&arg| dispatch.bindings[dispatch.arg_binding[arg]].place == place)
 }
 
 fn verify_states(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
+    let mut new_values: HashMap<Place, Vec<&Lifetime>> = HashMap::new();
+    for new in planned.lifetimes.iter().filter(|new| !is_leaf(graph, new.source)) {
+        new_values.entry(new.place).or_default().push(new);
+    }
     for old in planned.lifetimes.iter().filter(|lifetime| is_leaf(graph, lifetime.source)) {
         let Source::Value(id) = old.source else { continue };
         let Op::State(state) = &graph.node(id).op else { continue };
-        let new_values = planned.lifetimes.iter().filter(|new| new.place == old.place && !is_leaf(graph, new.source));
+        let new_values = new_values.get(&old.place).into_iter().flatten();
         for new in new_values.filter(|new| planned_writes(planned, new.place, new.from)) {
             let together = old.to == new.from && shares_dispatch(planned, new.place, new.from);
             if old.to >= new.from && !together && is_read(planned, old.place, old.to) {
@@ -178,25 +194,31 @@ fn verify_states(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// M8: each update's value is computed in, or copied to, its state's storage.
+/// M8: each update's value is computed in, or copied to, its state's storage. M4: nothing else is written to arenas.
 fn verify_updates(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
-    for update in graph.updates() {
-        let name = &graph.state(update.state).name;
-        let itself = matches!(&graph.node(update.value).op, Op::State(state) if state.id == update.state);
-        let port = planned.plan.states.iter().find(|port| port.name.as_str() == &**name);
-        let writes = |dispatch: &super::Dispatch| {
-            let args = &planned.plan.kernels[dispatch.kernel].args;
-            let place = |at: usize| dispatch.bindings[at].place;
-            let writes = |(arg, &at): (&crate::kernel::Arg, &usize)| {
-                arg.access != Access::Read && port.is_some_and(|port| port.place == place(at))
-            };
-            args.iter().zip(&dispatch.arg_binding).any(writes)
-        };
-        if !itself && !planned.plan.dispatches.iter().any(writes) {
-            return Err(MemoryError::LostUpdate { state: name.to_string() });
+    let plan = &planned.plan;
+    let ports: HashMap<&str, Place> = plan.states.iter().map(|port| (port.name.as_str(), port.place)).collect();
+    let mut written: HashSet<Place> = HashSet::new();
+    let name = |update: &Update| &*graph.state(update.state).name;
+    let updated: HashSet<Place> =
+        graph.updates().iter().filter_map(|update| ports.get(name(update)).copied()).collect();
+    for (at, dispatch) in plan.dispatches.iter().enumerate() {
+        let args = plan.kernels[dispatch.kernel].args.iter().zip(&dispatch.arg_binding);
+        for (_, &binding) in args.filter(|(arg, _)| arg.access != Access::Read) {
+            let place = dispatch.bindings[binding].place;
+            let owner = plan.buffers[place.buffer].owner;
+            if matches!(owner, Owner::Arena(_)) && !updated.contains(&place) {
+                return Err(MemoryError::Pinned { dispatch: at, buffer: place.buffer, owner });
+            }
+            written.insert(place);
         }
     }
-    Ok(())
+    let itself = |update: &Update| matches!(&graph.node(update.value).op, Op::State(state) if state.id == update.state);
+    let lost = |update: &&Update| !ports.get(name(update)).is_some_and(|place| written.contains(place));
+    match graph.updates().iter().filter(|update| !itself(update)).find(lost) {
+        Some(update) => Err(MemoryError::LostUpdate { state: name(update).to_string() }),
+        None => Ok(()),
+    }
 }
 
 fn planned_writes(planned: &Planned, place: Place, group: usize) -> bool {
@@ -208,14 +230,16 @@ fn is_read(planned: &Planned, place: Place, group: usize) -> bool {
 }
 
 fn touches(planned: &Planned, place: Place, group: usize, access: Access) -> bool {
-    planned.plan.dispatches.iter().filter(|dispatch| dispatch.group == group).any(|dispatch| {
+    planned.plan.group(group).iter().any(|dispatch| {
         let args = &planned.plan.kernels[dispatch.kernel].args;
-        args.iter()
-            .zip(&dispatch.arg_binding)
-            .any(|(arg, &at)| arg.access == access && dispatch.bindings[at].place == place)
+        args_at(&planned.plan, dispatch, place).any(|arg| args[arg].access == access)
     })
 }
 
 fn is_leaf(graph: &Graph, source: Source) -> bool {
     matches!(source, Source::Value(id) if matches!(graph.node(id).op, Op::State(_) | Op::Input(_)))
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

@@ -14,6 +14,9 @@ use crate::wgsl::{Launch, Needs, PARAMETERS, PrintError};
 use meganeura_core::kernel::{Bound, Expr, ExprId, Kernel};
 use meganeura_core::schedule::{Adjacent, Caps, GemvSpec};
 
+/// Prints the loads of a step: given its name, a tag for names, and the variables to assign.
+type Load<'a> = &'a dyn Fn(&mut Writer, &str, &str, [&str; 2]);
+
 /// Loads that an invocation has in flight.
 const IN_FLIGHT: usize = 4;
 
@@ -200,7 +203,7 @@ impl Product<'_> {
         first: &str,
         steps: usize,
         sum: &str,
-        load: &dyn Fn(&mut Writer, &str, &str, [&str; 2]),
+        load: Load<'_>,
     ) {
         let lanes = self.lanes;
         w.line(format!("var step = {first};"));
