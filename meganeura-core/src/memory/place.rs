@@ -181,18 +181,18 @@ impl<'a> Placer<'a> {
     /// Scratch for what the group's steps write, then release of what they read last.
     fn place_group(&mut self, group: usize) -> Result<(), PlanError> {
         let order = self.order;
-        let steps =
-            || order.steps.iter().zip(&order.groups).filter(move |(_, own)| **own == group).map(|(step, _)| step);
-        let steps: Vec<&Step> = steps().collect();
+        // Groups ascend: a scan for each would be quadratic in the number of steps.
+        let [from, to] = [group, group + 1].map(|group| order.groups.partition_point(|&own| own < group));
+        let steps = &order.steps[from..to];
         let mut inherited: Vec<Source> = Vec::new();
-        for step in &steps {
+        for step in steps {
             for (at, source) in
                 step.args.iter().enumerate().filter(|(at, _)| step.kernel.args[*at].access == Access::Write)
             {
                 if self.places.contains_key(source) {
                     continue;
                 }
-                let place = match self.reusable(step, at, group, &steps, &inherited) {
+                let place = match self.reusable(step, at, group, steps, &inherited) {
                     Some(read) => {
                         inherited.push(read);
                         self.places[&read]
@@ -217,7 +217,7 @@ impl<'a> Placer<'a> {
     }
 
     /// A scratch tensor that the step reads for the last time, alone in its group, and may write over.
-    fn reusable(&self, step: &Step, written: usize, group: usize, steps: &[&Step], taken: &[Source]) -> Option<Source> {
+    fn reusable(&self, step: &Step, written: usize, group: usize, steps: &[Step], taken: &[Source]) -> Option<Source> {
         let candidates = step.args.iter().enumerate().filter(|(at, _)| step.kernel.args[*at].access == Access::Read);
         candidates.filter(|(read, _)| may_share(&step.kernel, *read, written)).map(|(_, source)| *source).find(
             |source| {

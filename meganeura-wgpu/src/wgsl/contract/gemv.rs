@@ -197,14 +197,7 @@ impl Product<'_> {
 
     /// The loop over `steps` in strides of the lanes from `first`, several loads in flight. `load` is given a step (a
     /// name), a tag for names, and the variables to assign.
-    fn walk(
-        &self,
-        w: &mut Writer,
-        first: &str,
-        steps: usize,
-        sum: &str,
-        load: Load<'_>,
-    ) {
+    fn walk(&self, w: &mut Writer, first: &str, steps: usize, sum: &str, load: Load<'_>) {
         let lanes = self.lanes;
         w.line(format!("var step = {first};"));
         let body = |w: &mut Writer, count: usize| {
