@@ -88,7 +88,9 @@ fn states_start_at_their_initial_values() {
         }
         let program = compile(&builder.finish().unwrap(), &Options::default(), device.caps(), None).unwrap();
         let store = StateStore::for_program(&device, &program).unwrap();
-        initial.map(|(name, init)| assert_eq!(store.read(name).unwrap(), Tensor::filled([5], init), "{name}"));
+        for (name, init) in initial {
+            assert_eq!(store.read(name).unwrap(), Tensor::filled([5], init), "{name}");
+        }
         Session::new(&device, Arc::clone(&program.plan), &store).unwrap().step().unwrap();
         assert_eq!(store.read("three").unwrap(), Tensor::filled([5], Scalar::f32(4.0)), "{}", device.info());
         store.fill("three", Scalar::f32(-1.0)).unwrap();

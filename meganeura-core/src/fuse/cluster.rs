@@ -401,15 +401,16 @@ pub(super) fn state_of(graph: &Graph, id: NodeId) -> Option<StateId> {
 fn users_through_inlined(graph: &Graph, classes: &[Class]) -> Vec<Vec<NodeId>> {
     let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); graph.nodes().len()];
     for id in graph.ids().rev() {
+        // All users of a node follow it, so its list is complete here; sorting at each addition would be quadratic in it.
+        let known = &mut users[id.index()];
+        known.sort_unstable();
+        known.dedup();
         let reached = match classes[id.index()] {
-            Class::Inline => users[id.index()].clone(),
+            Class::Inline => known.clone(),
             _ => vec![id],
         };
         for operand in &graph.node(id).operands {
-            let known = &mut users[operand.index()];
-            known.extend(&reached);
-            known.sort_unstable();
-            known.dedup();
+            users[operand.index()].extend(&reached);
         }
     }
     users

@@ -97,13 +97,6 @@ impl Plan {
         self.buffers.iter().filter(|buffer| !matches!(buffer.owner, Owner::Arena(_))).map(|buffer| buffer.bytes).sum()
     }
 
-    /// The dispatches of a group.
-    pub fn group(&self, group: usize) -> &[Dispatch] {
-        let from = self.dispatches.partition_point(|dispatch| dispatch.group < group);
-        let to = self.dispatches.partition_point(|dispatch| dispatch.group <= group);
-        &self.dispatches[from..to]
-    }
-
     /// Bytes of all buffers: the peak of device memory while the program runs.
     pub fn total_bytes(&self) -> usize {
         self.buffers.iter().map(|buffer| buffer.bytes).sum()

@@ -84,9 +84,52 @@ pub enum MemoryError {
 /// The first broken invariant.
 pub fn verify(graph: &Graph, planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
     verify_bindings(planned, caps)?;
-    verify_lifetimes(planned)?;
-    verify_states(graph, planned)?;
+    let touching = Touching::new(&planned.plan);
+    verify_lifetimes(planned, &touching)?;
+    verify_states(graph, planned, &touching)?;
     verify_updates(graph, planned)
+}
+
+/// The dispatches that touch a place in a group.
+struct Touching<'a> {
+    plan: &'a Plan,
+    dispatches: HashMap<(usize, Place), Vec<&'a Dispatch>>,
+}
+
+impl Touching<'_> {
+    fn new(plan: &Plan) -> Touching<'_> {
+        let mut dispatches: HashMap<(usize, Place), Vec<&Dispatch>> = HashMap::new();
+        for dispatch in &plan.dispatches {
+            let places: HashSet<Place> = dispatch.bindings.iter().map(|binding| binding.place).collect();
+            places.into_iter().for_each(|place| dispatches.entry((dispatch.group, place)).or_default().push(dispatch));
+        }
+        Touching { plan, dispatches }
+    }
+
+    fn of(&self, group: usize, place: Place) -> &[&Dispatch] {
+        self.dispatches.get(&(group, place)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The arguments of a dispatch that lie at a place and are used in that way.
+    fn args(&self, dispatch: &Dispatch, place: Place, access: Access) -> impl Iterator<Item = usize> {
+        let args = self.plan.kernels[dispatch.kernel].args.iter().zip(&dispatch.arg_binding).enumerate();
+        args.filter(move |(_, (arg, at))| arg.access == access && dispatch.bindings[**at].place == place)
+            .map(|(at, _)| at)
+    }
+
+    /// Whether exactly one dispatch of the group touches the place, and its kernel may write there what it reads there.
+    fn alone(&self, group: usize, place: Place) -> bool {
+        let [dispatch] = self.of(group, place) else { return false };
+        let kernel = &self.plan.kernels[dispatch.kernel];
+        let may_share =
+            |read| self.args(dispatch, place, Access::Write).all(|written| may_share(kernel, read, written));
+        self.args(dispatch, place, Access::Read).all(may_share)
+    }
+
+    /// Whether a dispatch of the group uses the place in that way.
+    fn uses(&self, group: usize, place: Place, access: Access) -> bool {
+        self.of(group, place).iter().any(|dispatch| self.args(dispatch, place, access).next().is_some())
+    }
 }
 
 fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
@@ -132,7 +175,7 @@ fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
 
 /// M1 (and M4 for outputs, which live to the end): tensors in one scratch or output buffer follow each other; a tensor may begin in
 /// the group in which another ends only if one kernel reads the one and writes the other.
-fn verify_lifetimes(planned: &Planned) -> Result<(), MemoryError> {
+fn verify_lifetimes(planned: &Planned, touching: &Touching<'_>) -> Result<(), MemoryError> {
     let mut by_buffer: HashMap<usize, Vec<usize>> = HashMap::new();
     for (at, lifetime) in planned.lifetimes.iter().enumerate() {
         if matches!(planned.plan.buffers[lifetime.place.buffer].owner, Owner::Scratch | Owner::Output) {
@@ -143,9 +186,7 @@ fn verify_lifetimes(planned: &Planned) -> Result<(), MemoryError> {
         tenants.sort_by_key(|&at| (planned.lifetimes[at].from, planned.lifetimes[at].to));
         for pair in tenants.windows(2) {
             let [first, second] = [pair[0], pair[1]].map(|at| &planned.lifetimes[at]);
-            let meets = first.to == second.from
-                && first.from < second.from
-                && shares_dispatch(planned, first.place, second.from);
+            let meets = first.to == second.from && first.from < second.from && touching.alone(second.from, first.place);
             if first.to >= second.from && !meets {
                 return Err(MemoryError::Overlap { first: first.source, second: second.source });
             }
@@ -154,27 +195,7 @@ fn verify_lifetimes(planned: &Planned) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Whether exactly one dispatch of the group touches the storage, and its kernel may write there what it reads there.
-fn shares_dispatch(planned: &Planned, place: Place, group: usize) -> bool {
-    let mut touching = planned
-        .plan
-        .group(group)
-        .iter()
-        .filter(|dispatch| dispatch.bindings.iter().any(|binding| binding.place == place));
-    let (Some(dispatch), None) = (touching.next(), touching.next()) else { return false };
-    let kernel = &planned.plan.kernels[dispatch.kernel];
-    let at =
-        |access: Access| args_at(&planned.plan, dispatch, place).filter(move |&arg| kernel.args[arg].access == access);
-    at(Access::Read).all(|read| at(Access::Write).all(|written| may_share(kernel, read, written)))
-}
-
-/// The arguments of a dispatch that lie at a place.
-fn args_at(plan: &Plan, dispatch: &Dispatch, place: Place) -> impl Iterator<Item = usize> {
-    let args = 0..plan.kernels[dispatch.kernel].args.len();
-    args.filter(move |&arg| dispatch.bindings[dispatch.arg_binding[arg]].place == place)
-}
-
-fn verify_states(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
+fn verify_states(graph: &Graph, planned: &Planned, touching: &Touching<'_>) -> Result<(), MemoryError> {
     let mut new_values: HashMap<Place, Vec<&Lifetime>> = HashMap::new();
     for new in planned.lifetimes.iter().filter(|new| !is_leaf(graph, new.source)) {
         new_values.entry(new.place).or_default().push(new);
@@ -183,9 +204,9 @@ fn verify_states(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
         let Source::Value(id) = old.source else { continue };
         let Op::State(state) = &graph.node(id).op else { continue };
         let new_values = new_values.get(&old.place).into_iter().flatten();
-        for new in new_values.filter(|new| planned_writes(planned, new.place, new.from)) {
-            let together = old.to == new.from && shares_dispatch(planned, new.place, new.from);
-            if old.to >= new.from && !together && is_read(planned, old.place, old.to) {
+        for new in new_values.filter(|new| touching.uses(new.from, new.place, Access::Write)) {
+            let together = old.to == new.from && touching.alone(new.from, new.place);
+            if old.to >= new.from && !together && touching.uses(old.to, old.place, Access::Read) {
                 let state = graph.state(state.id).name.to_string();
                 return Err(MemoryError::StateOrder { state, written: new.from, read: old.to });
             }
@@ -219,21 +240,6 @@ fn verify_updates(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
         Some(update) => Err(MemoryError::LostUpdate { state: name(update).to_string() }),
         None => Ok(()),
     }
-}
-
-fn planned_writes(planned: &Planned, place: Place, group: usize) -> bool {
-    touches(planned, place, group, Access::Write)
-}
-
-fn is_read(planned: &Planned, place: Place, group: usize) -> bool {
-    touches(planned, place, group, Access::Read)
-}
-
-fn touches(planned: &Planned, place: Place, group: usize, access: Access) -> bool {
-    planned.plan.group(group).iter().any(|dispatch| {
-        let args = &planned.plan.kernels[dispatch.kernel].args;
-        args_at(&planned.plan, dispatch, place).any(|arg| args[arg].access == access)
-    })
 }
 
 fn is_leaf(graph: &Graph, source: Source) -> bool {
