@@ -19,7 +19,7 @@ impl Learner {
     pub fn new(device: &Device, batch: usize, seed: u64) -> Result<Learner, Error> {
         let Model { graph, parameters } = model::training(batch)?;
         let program = compile(&graph, &Options::default(), device.caps(), None)?;
-        let store = StateStore::new(device, &program.layout)?;
+        let store = StateStore::for_program(device, &program)?;
         initialize(&store, &parameters, seed)?;
         let (session, summary) = ready(device, program, &store, "training")?;
         Ok(Learner { device: device.clone(), session, parameters, batch, summary })
@@ -67,7 +67,7 @@ impl Classifier {
     pub fn load(device: &Device, batch: usize, file: &Path) -> Result<Classifier, Error> {
         let Model { graph, parameters } = model::inference(batch)?;
         let program = compile(&graph, &Options::default(), device.caps(), None)?;
-        let store = StateStore::new(device, &program.layout)?;
+        let store = StateStore::for_program(device, &program)?;
         let names = parameters.iter().map(|spec| spec.name.as_str());
         Checkpoint::open(file)?.load_states(&store, names)?;
         let (session, summary) = ready(device, program, &store, "inference")?;

@@ -1,13 +1,16 @@
 //! What a caller may choose about compilation.
 
 use crate::fuse::FuseOptions;
+use crate::rewrite::RuleSet;
 use crate::schedule::Numerics;
 
 /// Compilation settings. The default is what one wants; the rest serves comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// Rewrite the graph by [`crate::rewrite::RULES`], share equal nodes, drop dead ones.
+    /// Rewrite the graph by `rules`, share equal nodes, drop dead ones.
     pub simplify: bool,
+    /// The rules to rewrite by.
+    pub rules: RuleSet,
     /// Choose the dimension order of stored values by their readers; off: everything row-major.
     pub layout: bool,
     /// What becomes one kernel.
@@ -24,6 +27,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             simplify: true,
+            rules: RuleSet::ALL,
             layout: true,
             fuse: FuseOptions::default(),
             expand: true,
@@ -37,6 +41,14 @@ impl Options {
     /// Every optimisation switched off: one kernel an op.
     pub fn plain() -> Options {
         let fuse = FuseOptions { elementwise: false, rows: false, epilogues: false };
-        Options { simplify: false, layout: false, fuse, expand: false, numerics: Numerics::Strict, verify: true }
+        Options {
+            simplify: false,
+            rules: RuleSet::NONE,
+            layout: false,
+            fuse,
+            expand: false,
+            numerics: Numerics::Strict,
+            verify: true,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Tensors in host memory: what goes into a program and what comes out of it.
 
 use crate::dtype::DType;
+use crate::scalar::Scalar;
 use crate::shape::{Shape, TensorType};
 use half::f16;
 use thiserror::Error;
@@ -54,6 +55,25 @@ impl Tensor {
     pub fn zeros(ty: TensorType) -> Tensor {
         let words = vec![0; ty.bytes().div_ceil(4)];
         Tensor { ty, words }
+    }
+
+    /// A tensor whose elements are all `value`, in its type.
+    pub fn filled(shape: impl Into<Shape>, value: Scalar) -> Tensor {
+        let mut tensor = Tensor::zeros(TensorType::new(value.dtype(), shape));
+        let number = value.value();
+        let word = match value.dtype() {
+            DType::F32 => (number as f32).to_bits(),
+            DType::I32 => number as i32 as u32,
+            DType::U32 | DType::Bool => number as u32,
+            DType::F16 => {
+                let bits = f16::from_f64(number).to_bits();
+                let halves: &mut [u16] = bytemuck::cast_slice_mut(&mut tensor.words);
+                halves[..tensor.ty.elements()].fill(bits);
+                return tensor;
+            }
+        };
+        tensor.words.fill(word);
+        tensor
     }
 
     /// The scalar `value`, an `f32` of rank 0.
@@ -227,6 +247,17 @@ mod tests {
         assert_eq!(Tensor::from_i32([2], vec![-1, 7]).unwrap().to_f64(), [-1.0, 7.0]);
         assert_eq!(Tensor::from_bool([2], &[true, false]).unwrap().as_bool().unwrap(), [true, false]);
         assert_eq!(Tensor::scalar(3.0).as_f32().unwrap(), [3.0]);
+    }
+
+    #[test]
+    fn a_filled_tensor_has_one_value_everywhere() {
+        let filled = |scalar| Tensor::filled([3], scalar);
+        assert_eq!(filled(Scalar::f32(-1.5)), Tensor::from_f32([3], vec![-1.5; 3]).unwrap());
+        assert_eq!(filled(Scalar::u32(u32::MAX)), Tensor::from_u32([3], vec![u32::MAX; 3]).unwrap());
+        assert_eq!(filled(Scalar::new(DType::I32, -7.0)), Tensor::from_i32([3], vec![-7; 3]).unwrap());
+        assert_eq!(filled(Scalar::one(DType::Bool)), Tensor::from_bool([3], &[true; 3]).unwrap());
+        let halves = [f16::from_f32(0.5); 3];
+        assert_eq!(filled(Scalar::new(DType::F16, 0.5)), Tensor::from_f16([3], &halves).unwrap());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use meganeura_core::ops::{Lowering, Operation};
 use meganeura_core::options::Options;
 use meganeura_core::oracle::{self, Array};
 use meganeura_core::pipeline::compile;
+use meganeura_core::rewrite::{RULES, RuleSet};
 use meganeura_core::schedule::Caps;
 use meganeura_core::testing::{Case, cases_of_op_table, cases_of_states, random_graph};
 use std::collections::HashMap;
@@ -96,7 +97,6 @@ fn check_all(cases: &[Case], options: &Options, cpu: bool) {
     let caps = if cpu { Caps::cpu(2) } else { Caps::base() };
     let failures: Vec<String> = cases.iter().filter_map(|case| check(case, options, &caps, cpu).err()).collect();
     assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
-    println!("{} cases", cases.len());
 }
 
 fn optimised() -> Options {
@@ -132,4 +132,13 @@ fn random_graphs_mean_the_same_optimised_and_not() {
     let cases: Vec<Case> = (0..1000).map(random_graph).collect();
     check_all(&cases, &optimised(), false);
     check_all(&cases, &Options::plain(), false);
+}
+
+#[test]
+fn random_graphs_mean_the_same_with_each_rule_off() {
+    let cases: Vec<Case> = (0..300).map(random_graph).collect();
+    for rule in RULES {
+        check_all(&cases, &Options { rules: RuleSet::ALL.without(rule.name).unwrap(), ..optimised() }, false);
+    }
+    check_all(&cases, &Options { rules: RuleSet::NONE, ..optimised() }, false);
 }

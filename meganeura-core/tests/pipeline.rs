@@ -108,10 +108,6 @@ fn classifier_step_agrees_with_the_oracle() {
     let [inputs, states] = data(&graph, 5, 7, 3);
     for options in [Options { verify: true, ..Options::default() }, Options::plain()] {
         let program = compile(&graph, &options, &Caps::base(), None).unwrap();
-        for dispatch in &program.plan.dispatches {
-            println!("{} {}", dispatch.group, dispatch.label);
-        }
-        println!("{:?}", program.report);
         assert_agrees(&graph, &program, &inputs, &states);
     }
 }
@@ -120,8 +116,79 @@ fn classifier_step_agrees_with_the_oracle() {
 fn mnist_step_takes_few_dispatches() {
     let graph = classifier(64, &[784, 128, 10]);
     let program = compile(&graph, &Options { verify: true, ..Options::default() }, &Caps::base(), None).unwrap();
-    for dispatch in &program.plan.dispatches {
-        println!("{} {}", dispatch.group, dispatch.label);
+    let labels: Vec<&str> = program.plan.dispatches.iter().map(|dispatch| dispatch.label.as_str()).collect();
+    assert!(labels.len() <= 16, "{} dispatches: {labels:#?}", labels.len());
+}
+
+/// `n` equal blocks `h := relu(h · wᵀ + b) + h`, their mean square as the loss, its gradients, and a step of SGD.
+fn stack(n: usize) -> Graph {
+    let g = Builder::new();
+    let mut h = g.input("x", TensorType::new(DType::F32, [8, 16]));
+    let mut parameters = Vec::new();
+    for at in 0..n {
+        let w = state(&g, &format!("{at}.weight"), &[16, 16], "parameters");
+        let b = state(&g, &format!("{at}.bias"), &[16], "parameters");
+        h = (h.matmul(w.transpose()) + b).relu() + h;
+        parameters.extend([w, b]);
     }
-    assert!(program.report.dispatches <= 16, "{} dispatches", program.report.dispatches);
+    let loss = (h * h).mean_all();
+    g.output("loss", loss);
+    let gradients = g.gradients(loss, &parameters);
+    g.in_phase(Phase::Update, || {
+        for (&parameter, gradient) in parameters.iter().zip(gradients) {
+            g.update(parameter, parameter - gradient * 0.01);
+        }
+    });
+    g.finish().unwrap()
+}
+
+/// `n` blocks side by side on one input, whose updates share a counter: values with `n` readers, groups of `n` kernels.
+fn fan(n: usize) -> Graph {
+    let g = Builder::new();
+    let x = g.input("x", TensorType::new(DType::F32, [8, 16]));
+    let weights: Vec<Value<'_>> = (0..n).map(|at| state(&g, &format!("{at}"), &[16, 16], "parameters")).collect();
+    let count = state(&g, "count", &[], "counters");
+    g.update(count, count + 1.0);
+    let losses: Vec<Value<'_>> = weights.iter().map(|w| x.matmul(w.transpose()).relu().mean_all()).collect();
+    for (at, (&w, &loss)) in weights.iter().zip(&losses).enumerate() {
+        g.output(format!("{at}"), loss);
+        let gradient = g.gradients(loss, &[w])[0];
+        g.update(w, w - gradient / (count + 1.0).sqrt());
+    }
+    g.finish().unwrap()
+}
+
+/// Seconds that building and compiling a program takes, the best of three.
+fn seconds_to_compile(program: fn(usize) -> Graph, n: usize) -> f64 {
+    let once = |_| {
+        let start = std::time::Instant::now();
+        compile(&program(n), &Options { verify: true, ..Options::default() }, &Caps::base(), None).unwrap();
+        start.elapsed().as_secs_f64()
+    };
+    (0..3).map(once).fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn compilation_time_grows_with_the_program_only() {
+    let sizes = [8, 16, 32, 64, 128];
+    for program in [stack, fan] {
+        let seconds = sizes.map(|n| seconds_to_compile(program, n));
+        for pair in seconds.windows(2) {
+            // 2 ms for what does not grow, 15 % for the machine.
+            assert!(pair[1] <= 2.3 * pair[0] + 0.002, "{sizes:?} blocks take {seconds:?} s");
+        }
+    }
+}
+
+#[test]
+fn deep_programs_compile_on_a_small_stack() {
+    let compiled = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
+        let start = std::time::Instant::now();
+        let options = Options { verify: true, ..Options::default() };
+        let program = compile(&stack(2000), &options, &Caps::base(), None).unwrap();
+        (program.report.dispatches, start.elapsed())
+    });
+    let (dispatches, elapsed) = compiled.unwrap().join().unwrap();
+    assert!(dispatches >= 2000 * 3, "{dispatches} dispatches");
+    assert!(elapsed.as_secs() < 60, "{elapsed:?}");
 }

@@ -7,6 +7,8 @@ use crate::session::WATCHDOG;
 use crate::transfer;
 use meganeura_core::cpu::Buffer;
 use meganeura_core::memory::{StateLayout, StateSlot};
+use meganeura_core::pipeline::Program;
+use meganeura_core::scalar::Scalar;
 use meganeura_core::tensor::Tensor;
 use std::sync::Arc;
 use wgpu::CommandEncoderDescriptor;
@@ -31,7 +33,8 @@ pub(crate) enum Arenas {
 }
 
 impl StateStore {
-    /// Allocates the arenas of a layout; every state is zero.
+    /// Allocates the arenas of a layout; every state is zero, whatever a program wants it to start with: see
+    /// [`StateStore::for_program`].
     ///
     /// # Errors
     /// [`DeviceError::LimitTooSmall`], [`DeviceError::OutOfMemory`], [`DeviceError::Malformed`] if a state does not lie
@@ -43,6 +46,31 @@ impl StateStore {
             Executor::Cpu => Arenas::Cpu(layout.arenas.iter().map(|&bytes| Buffer::zeroed(bytes)).collect()),
         };
         Ok(StateStore { shared: Arc::new(Shared { device: device.clone(), layout: layout.clone(), arenas }) })
+    }
+
+    /// A store for a program's states, each filled with its initial value.
+    ///
+    /// # Errors
+    /// As [`StateStore::new`].
+    pub fn for_program(device: &Device, program: &Program) -> Result<StateStore, DeviceError> {
+        let store = StateStore::new(device, &program.layout)?;
+        // Zeros are there already, and moments as large as the parameters start as zeros: nothing to upload.
+        let zero = |scalar: Scalar| scalar == Scalar::zero(scalar.dtype());
+        program
+            .initial
+            .iter()
+            .filter(|(_, scalar)| !zero(*scalar))
+            .try_for_each(|(name, scalar)| store.fill(name, *scalar))?;
+        Ok(store)
+    }
+
+    /// Sets every element of a state to `value`, for the steps to come; does not wait.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownTensor`], [`DeviceError::WrongType`] if the state has another element type,
+    /// [`DeviceError::Lost`].
+    pub fn fill(&self, name: &str, value: Scalar) -> Result<(), DeviceError> {
+        self.write(name, &Tensor::filled(self.slot(name)?.ty.shape.clone(), value))
     }
 
     /// Where each state lies.

@@ -5,7 +5,11 @@ mod common;
 
 use common::*;
 use meganeura_core::dtype::DType;
+use meganeura_core::ir::{Builder, StateSpec};
 use meganeura_core::memory::{Buffer, Owner, Place, Plan, Port, StateLayout};
+use meganeura_core::options::Options;
+use meganeura_core::pipeline::compile;
+use meganeura_core::scalar::Scalar;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
 use meganeura_wgpu::{Device, DeviceError, LayoutMismatch, Session, SessionOptions, ShaderChecks, StateStore};
@@ -69,6 +73,29 @@ fn sessions_share_a_store() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(store.read("total").unwrap(), ramp(151.0), "{}", device.info());
         assert_eq!(store.names().collect::<Vec<_>>(), ["total"]);
+    }
+}
+
+#[test]
+fn states_start_at_their_initial_values() {
+    for device in devices() {
+        let builder = Builder::new();
+        let initial = [("three", Scalar::f32(3.0)), ("nothing", Scalar::f32(0.0)), ("count", Scalar::u32(7))];
+        for (name, init) in initial {
+            let ty = TensorType::new(init.dtype(), [5]);
+            let old = builder.state(StateSpec { name: name.into(), ty, group: "parameters".into(), init });
+            builder.update(old, old + old.like(1.0));
+        }
+        let program = compile(&builder.finish().unwrap(), &Options::default(), device.caps(), None).unwrap();
+        let store = StateStore::for_program(&device, &program).unwrap();
+        for (name, init) in initial {
+            assert_eq!(store.read(name).unwrap(), Tensor::filled([5], init), "{name}");
+        }
+        Session::new(&device, Arc::clone(&program.plan), &store).unwrap().step().unwrap();
+        assert_eq!(store.read("three").unwrap(), Tensor::filled([5], Scalar::f32(4.0)), "{}", device.info());
+        store.fill("three", Scalar::f32(-1.0)).unwrap();
+        assert_eq!(store.read("three").unwrap(), Tensor::filled([5], Scalar::f32(-1.0)));
+        assert!(matches!(store.fill("three", Scalar::u32(1)), Err(DeviceError::WrongType { .. })));
     }
 }
 

@@ -49,12 +49,7 @@ pub(super) struct Clustering<'a> {
     /// The latest cluster that each node depends on.
     latest: Vec<Option<usize>>,
     located: Vec<Located>,
-    /// For each root and anchor the roots and anchors that read it, directly or through inlined nodes.
-    users: Vec<Vec<NodeId>>,
-    /// The state that each value updates.
-    updates: HashMap<NodeId, StateId>,
-    /// Values that leave the program.
-    leaving: HashSet<NodeId>,
+    readers: Readers,
     /// The youngest map cluster of each shape and row cluster of each space.
     young: HashMap<(Shape, Shape), usize>,
 }
@@ -81,9 +76,7 @@ impl<'a> Clustering<'a> {
             home: vec![None; nodes],
             latest: vec![None; nodes],
             located: vec![None; nodes],
-            users: users_through_inlined(graph, classes),
-            updates: graph.updates().iter().map(|update| (update.value, update.state)).collect(),
-            leaving: graph.roots().collect(),
+            readers: Readers::new(graph, classes),
             young: HashMap::new(),
         }
     }
@@ -164,10 +157,11 @@ impl<'a> Clustering<'a> {
         }
         let key = (shape.clone(), Shape::scalar());
         let identity: Vec<Index> = (0..shape.rank()).map(Index::axis).collect();
-        if let Some(&young) = self.young.get(&key).filter(|_| self.options.elementwise) {
-            if Some(young) >= self.latest[id.index()] && self.try_join(young, id, identity.clone(), true) {
-                return young;
-            }
+        if let Some(&young) = self.young.get(&key).filter(|_| self.options.elementwise)
+            && Some(young) >= self.latest[id.index()]
+            && self.try_join(young, id, identity.clone(), true)
+        {
+            return young;
         }
         let axes = shape.iter().map(|&extent| Axis { extent, role: Role::Parallel }).collect();
         let cluster = self.open(id, Kind::Map, axes, identity);
@@ -197,10 +191,11 @@ impl<'a> Clustering<'a> {
                 return cluster;
             }
         }
-        if let Some(&young) = self.young.get(&key).filter(|_| self.options.rows && !folded.is_empty()) {
-            if Some(young) >= self.latest[id.index()] && self.try_join(young, id, row.clone(), true) {
-                return young;
-            }
+        if let Some(&young) = self.young.get(&key).filter(|_| self.options.rows && !folded.is_empty())
+            && Some(young) >= self.latest[id.index()]
+            && self.try_join(young, id, row.clone(), true)
+        {
+            return young;
         }
         let axes = row_axes(&outer, folded);
         let cluster = self.open(id, Kind::Row, axes, row);
@@ -318,8 +313,7 @@ impl<'a> Clustering<'a> {
         let made = builder.member(around, id).is_ok();
         let asked = loads_of(self.graph, self.classes, id);
         let shares = !must_share || builder.loaded().take(before).any(|load| asked.contains(&load));
-        let bindings =
-            made.then(|| bindings(self.graph, &self.users, &self.updates, &self.leaving, candidate, &builder, id));
+        let bindings = made.then(|| self.readers.bindings(self.graph, candidate, &builder, id));
         if shares && bindings.is_some_and(|bindings| bindings <= self.max_bindings) {
             candidate.members.push(id);
             candidate.builder = Some(builder);
@@ -363,27 +357,37 @@ fn row_axes(outer: &Shape, folded: &[usize]) -> Vec<Axis> {
     outer.iter().map(axis(Role::Parallel)).chain(folded.iter().map(axis(Role::Reduce))).collect()
 }
 
-/// The most tensors that the cluster's kernel may bind, with `id` as a member: what it loads, and each member that
-/// something outside may read. A state's new value is expected to take the place of the old one.
-fn bindings(
-    graph: &Graph,
-    users: &[Vec<NodeId>],
-    updates: &HashMap<NodeId, StateId>,
-    leaving: &HashSet<NodeId>,
-    cluster: &Cluster,
-    builder: &KernelBuilder,
-    id: NodeId,
-) -> usize {
-    let loads: Vec<NodeId> = builder.loaded().collect();
-    let inside = |user: &NodeId| *user == id || cluster.positions.contains_key(user);
-    let over_state = |member: &NodeId| {
-        updates.get(member).is_some_and(|state| loads.iter().any(|&load| state_of(graph, load) == Some(*state)))
-    };
-    let stored = |member: &&NodeId| {
-        (leaving.contains(*member) && !over_state(member))
-            || (!leaving.contains(*member) && !users[member.index()].iter().all(inside))
-    };
-    loads.len() + cluster.members.iter().chain([&id]).filter(stored).count()
+/// Who reads what, beyond the kernel at hand.
+struct Readers {
+    /// For each root and anchor the roots and anchors that read it, directly or through inlined nodes.
+    users: Vec<Vec<NodeId>>,
+    /// The state that each value updates.
+    updates: HashMap<NodeId, StateId>,
+    /// Values that leave the program.
+    leaving: HashSet<NodeId>,
+}
+
+impl Readers {
+    fn new(graph: &Graph, classes: &[Class]) -> Readers {
+        Readers {
+            users: users_through_inlined(graph, classes),
+            updates: graph.updates().iter().map(|update| (update.value, update.state)).collect(),
+            leaving: graph.roots().collect(),
+        }
+    }
+
+    /// The most tensors that the cluster's kernel may bind, with `id` as a member: what it loads, and each member that
+    /// something outside may read. A state's new value is expected to take the place of the old one.
+    fn bindings(&self, graph: &Graph, cluster: &Cluster, builder: &KernelBuilder, id: NodeId) -> usize {
+        let old: Vec<StateId> = builder.loaded().filter_map(|load| state_of(graph, load)).collect();
+        let inside = |user: &NodeId| *user == id || cluster.positions.contains_key(user);
+        let over_state = |member: &NodeId| self.updates.get(member).is_some_and(|state| old.contains(state));
+        let stored = |member: &&NodeId| match self.leaving.contains(*member) {
+            true => !over_state(member),
+            false => !self.users[member.index()].iter().all(inside),
+        };
+        builder.loaded().count() + cluster.members.iter().chain([&id]).filter(stored).count()
+    }
 }
 
 /// The state whose old value a node is.
@@ -397,15 +401,16 @@ pub(super) fn state_of(graph: &Graph, id: NodeId) -> Option<StateId> {
 fn users_through_inlined(graph: &Graph, classes: &[Class]) -> Vec<Vec<NodeId>> {
     let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); graph.nodes().len()];
     for id in graph.ids().rev() {
+        // All users of a node follow it, so its list is complete here; sorting at each addition would be quadratic in it.
+        let known = &mut users[id.index()];
+        known.sort_unstable();
+        known.dedup();
         let reached = match classes[id.index()] {
-            Class::Inline => users[id.index()].clone(),
+            Class::Inline => known.clone(),
             _ => vec![id],
         };
         for operand in &graph.node(id).operands {
-            let known = &mut users[operand.index()];
-            known.extend(&reached);
-            known.sort_unstable();
-            known.dedup();
+            users[operand.index()].extend(&reached);
         }
     }
     users

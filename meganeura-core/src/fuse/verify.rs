@@ -2,10 +2,10 @@
 
 use super::cluster::state_of;
 use super::fragment::{Fragment, Partition, Source};
-use crate::ir::{Graph, NodeId};
+use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::Expr;
 use crate::ops::Op;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// A broken invariant: always a defect of this library, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,18 +46,20 @@ pub enum PartitionError {
     },
 }
 
-/// Tensors that a kernel binds, if each new value of a state takes the place of the old one.
-fn bindings(graph: &Graph, fragment: &Fragment) -> usize {
-    let old = |source: &Source| matches!(source, Source::Value(id) if state_of(graph, *id).is_some());
-    let replaces_operand = |source: &&Source| {
-        let state =
-            graph.updates().iter().find(|update| **source == Source::Value(update.value)).map(|update| update.state);
-        let reads =
-            |own| fragment.args.iter().any(|arg| matches!(arg, Source::Value(id) if state_of(graph, *id) == Some(own)));
-        !old(source) && state.is_some_and(reads)
+/// Tensors that a kernel binds, if each new value of a state takes the place of the old one. `updates` has the state of
+/// each new value.
+fn bindings(graph: &Graph, updates: &HashMap<NodeId, StateId>, fragment: &Fragment) -> usize {
+    let value = |source: &Source| match source {
+        Source::Value(id) => Some(*id),
+        _ => None,
     };
     let distinct: HashSet<&Source> = fragment.args.iter().collect();
-    distinct.len() - distinct.iter().filter(|source| replaces_operand(source)).count()
+    let old: Vec<StateId> = distinct.iter().filter_map(|source| state_of(graph, value(source)?)).collect();
+    let replaces_operand = |source: &&&Source| {
+        let new = value(source).filter(|&id| state_of(graph, id).is_none());
+        new.and_then(|id| updates.get(&id)).is_some_and(|state| old.contains(state))
+    };
+    distinct.len() - distinct.iter().filter(replaces_operand).count()
 }
 
 /// Checks P1 to P5.
@@ -69,6 +71,8 @@ pub fn verify(graph: &Graph, partition: &Partition, max_bindings: usize) -> Resu
         Source::Value(id) => matches!(graph.node(*id).op, Op::Input(_) | Op::State(_)),
         _ => false,
     };
+    // The first update of a value is the one in place; others are copies.
+    let updates = graph.updates().iter().rev().map(|update| (update.value, update.state)).collect();
     let mut stored: HashSet<Source> = HashSet::new();
     for (at, fragment) in partition.fragments.iter().enumerate() {
         if let Some(source) = fragment.reads().find(|source| !is_leaf(source) && !stored.contains(source)) {
@@ -83,7 +87,7 @@ pub fn verify(graph: &Graph, partition: &Partition, max_bindings: usize) -> Resu
         if sums != fragment.kernel.is_contraction() || (sums && folds) {
             return Err(PartitionError::Contractions { kernel: at });
         }
-        let found = bindings(graph, fragment);
+        let found = bindings(graph, &updates, fragment);
         if found > max_bindings {
             return Err(PartitionError::Bindings { kernel: at, found, limit: max_bindings });
         }
@@ -106,3 +110,7 @@ pub fn verify(graph: &Graph, partition: &Partition, max_bindings: usize) -> Resu
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

@@ -264,6 +264,8 @@ fn broadcast_together<'g, const N: usize>(values: [Value<'g>; N]) -> [Value<'g>;
 /// Methods that are one line over a table.
 macro_rules! shorthands {
     ($($(#[$doc:meta])* $method:ident => $table:ident::$function:ident $(with $other:ident)?;)*) => {
+        // `not` is a function of the table like the others, and `!` on a tensor of integers would be read as a test.
+        #[allow(clippy::should_implement_trait)]
         impl<'g> Value<'g> {
             $(
                 $(#[$doc])*

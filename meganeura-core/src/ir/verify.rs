@@ -56,6 +56,16 @@ pub enum GraphError {
         /// `dead` or `a duplicate`.
         what: &'static str,
     },
+    /// R2: rules rewrite one node for ever.
+    #[error("R2: {node} was still rewritten after {rewrites} rewrites, last by `{rule}`")]
+    EndlessRewrite {
+        /// The node, in the graph before rewriting.
+        node: NodeId,
+        /// How often it was rewritten.
+        rewrites: usize,
+        /// The rule that fired last.
+        rule: &'static str,
+    },
 }
 
 /// Checks G1, G2, G4 (each boundary refers to a node of its type) and G5.

@@ -8,7 +8,7 @@ use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::{Access, Arg, Axis, Body, Expr, ExprId, Kernel, Role, Store};
 use crate::ops::Op;
 use crate::schedule::Step;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Scheduled kernels in groups, and the updates that happen in place.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ fn updates_in_place(graph: &Graph, steps: &[Step]) -> HashMap<NodeId, StateId> {
             }
         }
     }
-    let copied: Vec<StateId> = steps
+    let copied: HashSet<StateId> = steps
         .iter()
         .flat_map(|step| step.writes())
         .filter_map(|source| match source {
@@ -86,7 +86,7 @@ fn copy_the_others(
     in_place: &HashMap<NodeId, StateId>,
     schedule: &dyn Fn(Fragment) -> Step,
 ) {
-    let written: Vec<Source> = steps.iter().flat_map(|step| step.writes()).collect();
+    let written: HashSet<Source> = steps.iter().flat_map(|step| step.writes()).collect();
     for update in graph.updates() {
         let done = in_place.get(&update.value) == Some(&update.state)
             || written.contains(&Source::State(update.state))

@@ -10,7 +10,7 @@ use crate::kernel::{Access, Kernel};
 use crate::ops::Op;
 use crate::schedule::{Caps, Step};
 use crate::shape::TensorType;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Why a program cannot be placed on a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,8 +96,8 @@ struct Placer<'a> {
     /// Group of the last read; `usize::MAX` for results.
     last_read: HashMap<Source, usize>,
     written: HashMap<Source, usize>,
-    /// Scratch buffers that no living tensor uses.
-    free: Vec<usize>,
+    /// Scratch buffers that no living tensor uses: size in bytes and number.
+    free: BTreeSet<(usize, usize)>,
 }
 
 impl<'a> Placer<'a> {
@@ -120,7 +120,8 @@ impl<'a> Placer<'a> {
         }
         let arena = |(at, &bytes): (usize, &usize)| Buffer { bytes: bytes.max(4), owner: Owner::Arena(at) };
         let buffers = layout.arenas.iter().enumerate().map(arena).collect();
-        Ok(Placer { graph, order, layout, caps, buffers, places: HashMap::new(), last_read, written, free: Vec::new() })
+        let (places, free) = (HashMap::new(), BTreeSet::new());
+        Ok(Placer { graph, order, layout, caps, buffers, places, last_read, written, free })
     }
 
     fn place_leaves(&mut self) -> Result<(), PlanError> {
@@ -181,20 +182,25 @@ impl<'a> Placer<'a> {
     /// Scratch for what the group's steps write, then release of what they read last.
     fn place_group(&mut self, group: usize) -> Result<(), PlanError> {
         let order = self.order;
-        let steps =
-            || order.steps.iter().zip(&order.groups).filter(move |(_, own)| **own == group).map(|(step, _)| step);
-        let steps: Vec<&Step> = steps().collect();
-        let mut inherited: Vec<Source> = Vec::new();
-        for step in &steps {
+        // Groups ascend: a scan for each would be quadratic in the number of steps.
+        let [from, to] = [group, group + 1].map(|group| order.groups.partition_point(|&own| own < group));
+        let steps = &order.steps[from..to];
+        let mut users: HashMap<Source, usize> = HashMap::new();
+        for step in steps {
+            let own: HashSet<Source> = step.args.iter().copied().collect();
+            own.into_iter().for_each(|source| *users.entry(source).or_default() += 1);
+        }
+        let mut inherited: HashSet<Source> = HashSet::new();
+        for step in steps {
             for (at, source) in
                 step.args.iter().enumerate().filter(|(at, _)| step.kernel.args[*at].access == Access::Write)
             {
                 if self.places.contains_key(source) {
                     continue;
                 }
-                let place = match self.reusable(step, at, group, &steps, &inherited) {
+                let place = match self.reusable(step, at, group, &users, &inherited) {
                     Some(read) => {
-                        inherited.push(read);
+                        inherited.insert(read);
                         self.places[&read]
                     }
                     None => self.scratch(tensor_bytes(&step.kernel, at), &step.label)?,
@@ -202,44 +208,46 @@ impl<'a> Placer<'a> {
                 self.places.insert(*source, place);
             }
         }
-        let mut released: Vec<Source> = steps.iter().flat_map(|step| step.args.iter().copied()).collect();
-        released.sort_unstable();
-        released.dedup();
-        for source in released.into_iter().filter(|source| !inherited.contains(source)) {
+        for source in users.into_keys().filter(|source| !inherited.contains(source)) {
             let place = self.places[&source];
             // Written but never read: an expansion's leftover; free at once.
             let over = self.last_read.get(&source).is_none_or(|&last| last <= group);
-            if over && self.buffers[place.buffer].owner == Owner::Scratch && !self.free.contains(&place.buffer) {
-                self.free.push(place.buffer);
+            let buffer = &self.buffers[place.buffer];
+            if over && buffer.owner == Owner::Scratch {
+                self.free.insert((buffer.bytes, place.buffer));
             }
         }
         Ok(())
     }
 
-    /// A scratch tensor that the step reads for the last time, alone in its group, and may write over.
-    fn reusable(&self, step: &Step, written: usize, group: usize, steps: &[&Step], taken: &[Source]) -> Option<Source> {
-        let candidates = step.args.iter().enumerate().filter(|(at, _)| step.kernel.args[*at].access == Access::Read);
-        candidates.filter(|(read, _)| may_share(&step.kernel, *read, written)).map(|(_, source)| *source).find(
-            |source| {
-                let alone = steps.iter().filter(|other| other.args.contains(source)).count() == 1;
-                let last = self.last_read.get(source) == Some(&group);
-                let scratch = |place: &Place| self.buffers[place.buffer].owner == Owner::Scratch;
-                alone && last && !taken.contains(source) && self.places.get(source).is_some_and(scratch)
-            },
-        )
+    /// A scratch tensor that the step reads for the last time, alone in its group, and may write over. `users` has the
+    /// number of the group's steps that touch each source.
+    fn reusable(
+        &self,
+        step: &Step,
+        written: usize,
+        group: usize,
+        users: &HashMap<Source, usize>,
+        taken: &HashSet<Source>,
+    ) -> Option<Source> {
+        let read = (0..step.args.len()).filter(|&at| step.kernel.args[at].access == Access::Read);
+        read.filter(|&read| may_share(&step.kernel, read, written)).map(|read| step.args[read]).find(|source| {
+            let alone = users.get(source) == Some(&1);
+            let last = self.last_read.get(source) == Some(&group);
+            let scratch = |place: &Place| self.buffers[place.buffer].owner == Owner::Scratch;
+            alone && last && !taken.contains(source) && self.places.get(source).is_some_and(scratch)
+        })
     }
 
     /// The smallest free scratch buffer that is large enough; else the largest, grown; else a new one.
     fn scratch(&mut self, bytes: usize, what: &str) -> Result<Place, PlanError> {
         let bytes = padded(bytes);
-        let best = self.free.iter().copied().enumerate().min_by_key(|&(_, buffer)| {
-            let have = self.buffers[buffer].bytes;
-            if have >= bytes { (0, have - bytes) } else { (1, bytes - have) }
-        });
-        let Some((at, buffer)) = best else { return self.buffer(bytes, Owner::Scratch, what) };
         self.check_size(bytes, what)?;
-        self.free.swap_remove(at);
-        self.buffers[buffer].bytes = self.buffers[buffer].bytes.max(bytes);
+        let enough = self.free.range((bytes, 0)..).next();
+        let Some(&best) = enough.or(self.free.last()) else { return self.buffer(bytes, Owner::Scratch, what) };
+        self.free.remove(&best);
+        let (have, buffer) = best;
+        self.buffers[buffer].bytes = have.max(bytes);
         Ok(Place { buffer, offset: 0, bytes })
     }
 

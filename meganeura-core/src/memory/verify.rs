@@ -1,13 +1,14 @@
 //! Invariants of memory plans.
 
-use super::place::Planned;
-use super::plan::{Owner, Place};
+use super::alias::may_share;
+use super::place::{Lifetime, Planned};
+use super::plan::{Dispatch, Owner, Place, Plan};
 use crate::fuse::Source;
-use crate::ir::Graph;
+use crate::ir::{Graph, Update};
 use crate::kernel::Access;
 use crate::ops::Op;
 use crate::schedule::Caps;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A broken invariant: always a defect of this library, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,9 +84,52 @@ pub enum MemoryError {
 /// The first broken invariant.
 pub fn verify(graph: &Graph, planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
     verify_bindings(planned, caps)?;
-    verify_lifetimes(planned)?;
-    verify_states(graph, planned)?;
+    let touching = Touching::new(&planned.plan);
+    verify_lifetimes(planned, &touching)?;
+    verify_states(graph, planned, &touching)?;
     verify_updates(graph, planned)
+}
+
+/// The dispatches that touch a place in a group.
+struct Touching<'a> {
+    plan: &'a Plan,
+    dispatches: HashMap<(usize, Place), Vec<&'a Dispatch>>,
+}
+
+impl Touching<'_> {
+    fn new(plan: &Plan) -> Touching<'_> {
+        let mut dispatches: HashMap<(usize, Place), Vec<&Dispatch>> = HashMap::new();
+        for dispatch in &plan.dispatches {
+            let places: HashSet<Place> = dispatch.bindings.iter().map(|binding| binding.place).collect();
+            places.into_iter().for_each(|place| dispatches.entry((dispatch.group, place)).or_default().push(dispatch));
+        }
+        Touching { plan, dispatches }
+    }
+
+    fn of(&self, group: usize, place: Place) -> &[&Dispatch] {
+        self.dispatches.get(&(group, place)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The arguments of a dispatch that lie at a place and are used in that way.
+    fn args(&self, dispatch: &Dispatch, place: Place, access: Access) -> impl Iterator<Item = usize> {
+        let args = self.plan.kernels[dispatch.kernel].args.iter().zip(&dispatch.arg_binding).enumerate();
+        args.filter(move |(_, (arg, at))| arg.access == access && dispatch.bindings[**at].place == place)
+            .map(|(at, _)| at)
+    }
+
+    /// Whether exactly one dispatch of the group touches the place, and its kernel may write there what it reads there.
+    fn alone(&self, group: usize, place: Place) -> bool {
+        let [dispatch] = self.of(group, place) else { return false };
+        let kernel = &self.plan.kernels[dispatch.kernel];
+        let may_share =
+            |read| self.args(dispatch, place, Access::Write).all(|written| may_share(kernel, read, written));
+        self.args(dispatch, place, Access::Read).all(may_share)
+    }
+
+    /// Whether a dispatch of the group uses the place in that way.
+    fn uses(&self, group: usize, place: Place, access: Access) -> bool {
+        self.of(group, place).iter().any(|dispatch| self.args(dispatch, place, access).next().is_some())
+    }
 }
 
 fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
@@ -131,7 +175,7 @@ fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
 
 /// M1 (and M4 for outputs, which live to the end): tensors in one scratch or output buffer follow each other; a tensor may begin in
 /// the group in which another ends only if one kernel reads the one and writes the other.
-fn verify_lifetimes(planned: &Planned) -> Result<(), MemoryError> {
+fn verify_lifetimes(planned: &Planned, touching: &Touching<'_>) -> Result<(), MemoryError> {
     let mut by_buffer: HashMap<usize, Vec<usize>> = HashMap::new();
     for (at, lifetime) in planned.lifetimes.iter().enumerate() {
         if matches!(planned.plan.buffers[lifetime.place.buffer].owner, Owner::Scratch | Owner::Output) {
@@ -142,9 +186,7 @@ fn verify_lifetimes(planned: &Planned) -> Result<(), MemoryError> {
         tenants.sort_by_key(|&at| (planned.lifetimes[at].from, planned.lifetimes[at].to));
         for pair in tenants.windows(2) {
             let [first, second] = [pair[0], pair[1]].map(|at| &planned.lifetimes[at]);
-            let meets = first.to == second.from
-                && first.from < second.from
-                && shares_dispatch(planned, first.place, second.from);
+            let meets = first.to == second.from && first.from < second.from && touching.alone(second.from, first.place);
             if first.to >= second.from && !meets {
                 return Err(MemoryError::Overlap { first: first.source, second: second.source });
             }
@@ -153,23 +195,18 @@ fn verify_lifetimes(planned: &Planned) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Whether exactly one dispatch of the group touches the storage, as both operand and result.
-fn shares_dispatch(planned: &Planned, place: Place, group: usize) -> bool {
-    let touching =
-        planned.plan.dispatches.iter().filter(|dispatch| {
-            dispatch.group == group && dispatch.bindings.iter().any(|binding| binding.place == place)
-        });
-    touching.count() == 1
-}
-
-fn verify_states(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
+fn verify_states(graph: &Graph, planned: &Planned, touching: &Touching<'_>) -> Result<(), MemoryError> {
+    let mut new_values: HashMap<Place, Vec<&Lifetime>> = HashMap::new();
+    for new in planned.lifetimes.iter().filter(|new| !is_leaf(graph, new.source)) {
+        new_values.entry(new.place).or_default().push(new);
+    }
     for old in planned.lifetimes.iter().filter(|lifetime| is_leaf(graph, lifetime.source)) {
         let Source::Value(id) = old.source else { continue };
         let Op::State(state) = &graph.node(id).op else { continue };
-        let new_values = planned.lifetimes.iter().filter(|new| new.place == old.place && !is_leaf(graph, new.source));
-        for new in new_values.filter(|new| planned_writes(planned, new.place, new.from)) {
-            let together = old.to == new.from && shares_dispatch(planned, new.place, new.from);
-            if old.to >= new.from && !together && is_read(planned, old.place, old.to) {
+        let new_values = new_values.get(&old.place).into_iter().flatten();
+        for new in new_values.filter(|new| touching.uses(new.from, new.place, Access::Write)) {
+            let together = old.to == new.from && touching.alone(new.from, new.place);
+            if old.to >= new.from && !together && touching.uses(old.to, old.place, Access::Read) {
                 let state = graph.state(state.id).name.to_string();
                 return Err(MemoryError::StateOrder { state, written: new.from, read: old.to });
             }
@@ -178,44 +215,37 @@ fn verify_states(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// M8: each update's value is computed in, or copied to, its state's storage.
+/// M8: each update's value is computed in, or copied to, its state's storage. M4: nothing else is written to arenas.
 fn verify_updates(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
-    for update in graph.updates() {
-        let name = &graph.state(update.state).name;
-        let itself = matches!(&graph.node(update.value).op, Op::State(state) if state.id == update.state);
-        let port = planned.plan.states.iter().find(|port| port.name.as_str() == &**name);
-        let writes = |dispatch: &super::Dispatch| {
-            let args = &planned.plan.kernels[dispatch.kernel].args;
-            let place = |at: usize| dispatch.bindings[at].place;
-            let writes = |(arg, &at): (&crate::kernel::Arg, &usize)| {
-                arg.access != Access::Read && port.is_some_and(|port| port.place == place(at))
-            };
-            args.iter().zip(&dispatch.arg_binding).any(writes)
-        };
-        if !itself && !planned.plan.dispatches.iter().any(writes) {
-            return Err(MemoryError::LostUpdate { state: name.to_string() });
+    let plan = &planned.plan;
+    let ports: HashMap<&str, Place> = plan.states.iter().map(|port| (port.name.as_str(), port.place)).collect();
+    let mut written: HashSet<Place> = HashSet::new();
+    let name = |update: &Update| &*graph.state(update.state).name;
+    let updated: HashSet<Place> =
+        graph.updates().iter().filter_map(|update| ports.get(name(update)).copied()).collect();
+    for (at, dispatch) in plan.dispatches.iter().enumerate() {
+        let args = plan.kernels[dispatch.kernel].args.iter().zip(&dispatch.arg_binding);
+        for (_, &binding) in args.filter(|(arg, _)| arg.access != Access::Read) {
+            let place = dispatch.bindings[binding].place;
+            let owner = plan.buffers[place.buffer].owner;
+            if matches!(owner, Owner::Arena(_)) && !updated.contains(&place) {
+                return Err(MemoryError::Pinned { dispatch: at, buffer: place.buffer, owner });
+            }
+            written.insert(place);
         }
     }
-    Ok(())
-}
-
-fn planned_writes(planned: &Planned, place: Place, group: usize) -> bool {
-    touches(planned, place, group, Access::Write)
-}
-
-fn is_read(planned: &Planned, place: Place, group: usize) -> bool {
-    touches(planned, place, group, Access::Read)
-}
-
-fn touches(planned: &Planned, place: Place, group: usize, access: Access) -> bool {
-    planned.plan.dispatches.iter().filter(|dispatch| dispatch.group == group).any(|dispatch| {
-        let args = &planned.plan.kernels[dispatch.kernel].args;
-        args.iter()
-            .zip(&dispatch.arg_binding)
-            .any(|(arg, &at)| arg.access == access && dispatch.bindings[at].place == place)
-    })
+    let itself = |update: &Update| matches!(&graph.node(update.value).op, Op::State(state) if state.id == update.state);
+    let lost = |update: &&Update| !ports.get(name(update)).is_some_and(|place| written.contains(place));
+    match graph.updates().iter().filter(|update| !itself(update)).find(lost) {
+        Some(update) => Err(MemoryError::LostUpdate { state: name(update).to_string() }),
+        None => Ok(()),
+    }
 }
 
 fn is_leaf(graph: &Graph, source: Source) -> bool {
     matches!(source, Source::Value(id) if matches!(graph.node(id).op, Op::State(_) | Op::Input(_)))
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

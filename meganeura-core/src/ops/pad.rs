@@ -82,14 +82,15 @@ impl Operation for Pad {
         Ok(cx.push(Expr::Select(within, inside, fill)))
     }
     fn samples() -> Vec<Sample> {
-        let cases: [(&[usize], &[usize], &[usize], f64); 5] = [
+        type PadCase = (&'static [usize], &'static [usize], &'static [usize], f64);
+        let cases: [PadCase; 5] = [
             (&[1], &[2], &[0], 0.0),
             (&[5, 13], &[0, 2], &[1, 0], 1.5),
             (&[3, 32], &[1, 0], &[1, 1], -1.0),
             (&[2, 3, 4], &[0, 1, 2], &[1, 0, 3], 0.0),
             (&[7, 1], &[0, 0], &[0, 0], 0.0),
         ];
-        let sample = |&(shape, before, after, fill): &(&[usize], &[usize], &[usize], f64)| {
+        let sample = |&(shape, before, after, fill): &PadCase| {
             let fill = Scalar::new(DType::F32, fill);
             let pad = Pad { before: before.to_vec(), after: after.to_vec(), fill };
             Sample::new(Op::Pad(pad), [SampleOperand::float(shape)])

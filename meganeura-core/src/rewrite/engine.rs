@@ -1,6 +1,6 @@
 //! The engine: rebuilds a graph, trying rules at each node.
 
-use crate::ir::{Graph, Node, NodeId, Output, Update};
+use crate::ir::{Graph, GraphError, Node, NodeId, Output, Update};
 use crate::ops::Op;
 use crate::scalar::{Binary, Compare, Scalar};
 use crate::shape::TensorType;
@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 /// A directed rule. The result has the node's type (R1), and either removes the node or makes its op or its operands
 /// simpler (R2), so that rewriting ends.
+#[derive(Clone, Copy)]
 pub struct Rule {
     /// Unique name, for dumps and for switching it off.
     pub name: &'static str,
@@ -55,8 +56,11 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The graph rewritten by `rules`, without dead or duplicate nodes. Outputs, updates and states stay as they are.
-pub fn simplify(graph: &Graph, rules: &[Rule]) -> Graph {
+/// The graph rewritten by `rules`, without dead or duplicate nodes. Inputs, outputs, updates and states stay as they are.
+///
+/// # Errors
+/// [`GraphError::EndlessRewrite`] if the rules do not let their measure fall (R2): a defect of a rule.
+pub fn simplify(graph: &Graph, rules: &[Rule]) -> Result<Graph, GraphError> {
     let live = graph.live();
     let mut rebuild = Rebuild { rules, nodes: Vec::new(), known: HashMap::new() };
     let mut renamed: Vec<NodeId> = Vec::with_capacity(graph.nodes().len());
@@ -64,7 +68,7 @@ pub fn simplify(graph: &Graph, rules: &[Rule]) -> Graph {
         // A dead node's entry is never read.
         let node = graph.node(id);
         renamed.push(match live[id.index()] || matches!(node.op, Op::Input(_)) {
-            true => rebuild.add(node, node.operands.iter().map(|operand| renamed[operand.index()]).collect()),
+            true => rebuild.add(id, node, node.operands.iter().map(|operand| renamed[operand.index()]).collect())?,
             false => NodeId(u32::MAX),
         });
     }
@@ -77,7 +81,7 @@ pub fn simplify(graph: &Graph, rules: &[Rule]) -> Graph {
         nodes: rebuild.nodes,
         states: graph.states.clone(),
     };
-    without_dead(&rewritten)
+    Ok(without_dead(&rewritten))
 }
 
 struct Rebuild<'r> {
@@ -86,20 +90,30 @@ struct Rebuild<'r> {
     known: HashMap<(Op, Vec<NodeId>), NodeId>,
 }
 
-/// Rules that make one node simpler are few; a longer chain is a rule that does not let its measure fall.
+/// More rewrites of one node than any chain of rules that each make it simpler can need: every rule removes a view, a
+/// sign or a constant below the node, of which the rules see two levels.
 const MOST_REWRITES: usize = 64;
 
 impl Rebuild<'_> {
-    fn add(&mut self, node: &Node, operands: Vec<NodeId>) -> NodeId {
+    fn add(&mut self, id: NodeId, node: &Node, operands: Vec<NodeId>) -> Result<NodeId, GraphError> {
         let (mut op, mut operands) = (node.op.clone(), operands);
-        for _ in 0..MOST_REWRITES {
+        for rewrites in 1.. {
             let site = Site { op: &op, operands: &operands, ty: &node.ty, nodes: &self.nodes };
-            match self.rules.iter().find_map(|rule| (rule.apply)(&site)) {
-                Some(Rewrite::Value(id)) => return id,
-                Some(Rewrite::Node(simpler, over)) => (op, operands) = (simpler, over),
+            let fired = self.rules.iter().find_map(|rule| (rule.apply)(&site).map(|rewrite| (rule.name, rewrite)));
+            match fired {
+                Some((rule, _)) if rewrites > MOST_REWRITES => {
+                    return Err(GraphError::EndlessRewrite { node: id, rewrites: MOST_REWRITES, rule });
+                }
+                Some((_, Rewrite::Value(id))) => return Ok(id),
+                Some((_, Rewrite::Node(simpler, over))) => (op, operands) = (simpler, over),
                 None => break,
             }
         }
+        Ok(self.share(node, op, operands))
+    }
+
+    /// The node equal to this one, or a new one with the type and origin of `node`.
+    fn share(&mut self, node: &Node, op: Op, mut operands: Vec<NodeId>) -> NodeId {
         sort_commutative(&op, &mut operands);
         let key = (op, operands);
         if let Some(&id) = self.known.get(&key) {
@@ -159,16 +173,16 @@ impl std::fmt::Debug for Rule {
 ///
 /// # Errors
 /// The first node that is.
-pub fn verify_clean(graph: &Graph) -> Result<(), crate::ir::GraphError> {
+pub fn verify_clean(graph: &Graph) -> Result<(), GraphError> {
     let live = graph.live();
     let mut seen: HashMap<(&Op, &[NodeId]), NodeId> = HashMap::new();
     for id in graph.ids() {
         let node = graph.node(id);
         if !live[id.index()] && !matches!(node.op, Op::Input(_)) {
-            return Err(crate::ir::GraphError::Unclean { node: id, what: "dead" });
+            return Err(GraphError::Unclean { node: id, what: "dead" });
         }
         if seen.insert((&node.op, &node.operands), id).is_some() {
-            return Err(crate::ir::GraphError::Unclean { node: id, what: "a duplicate" });
+            return Err(GraphError::Unclean { node: id, what: "a duplicate" });
         }
     }
     Ok(())

@@ -6,6 +6,8 @@
 
 mod engine;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 pub use engine::{Rewrite, Rule, Site, simplify, verify_clean};
-pub use rules::RULES;
+pub use rules::{RULES, RuleSet};

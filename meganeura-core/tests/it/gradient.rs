@@ -230,3 +230,18 @@ fn gradients_of_what_the_loss_ignores_are_zero_and_of_intermediates_work() {
     let outputs = run(&builder.finish().unwrap(), &HashMap::new(), &HashMap::new()).unwrap().outputs;
     assert_eq!([&outputs["a"], &outputs["product"], &outputs["loss"]].map(|y| y.data[0]), [151.0, 30.0, 1.0]);
 }
+
+#[test]
+fn g7_gradients_have_the_types_of_their_values() {
+    let mut gradients = 0;
+    for case in (0..300).map(meganeura_core::testing::random_graph) {
+        for output in case.graph.outputs() {
+            // Random graphs name the gradient of node 7 `slope7`.
+            let Some(of) = output.name.strip_prefix("slope") else { continue };
+            let of = &case.graph.nodes()[of.parse::<usize>().unwrap()];
+            assert_eq!(case.graph.node(output.value).ty, of.ty, "{}: {}", case.name, output.name);
+            gradients += 1;
+        }
+    }
+    assert!(gradients > 100, "{gradients} gradients");
+}

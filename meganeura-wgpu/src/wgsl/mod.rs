@@ -1,6 +1,6 @@
 //! Kernels printed as WGSL.
 //!
-//! [`print`] turns a device-free [`Kernel`] and a schedule into one module with one entry point, `main`. Sizes are
+//! [`print()`] turns a device-free [`Kernel`] and a schedule into one module with one entry point, `main`. Sizes are
 //! constants of the text; equal kernels and specs give equal bytes. Modules may be created without runtime checks: every
 //! access is in bounds by the kernel's invariants or masked, workgroup memory is written before it is read, and
 //! barriers stand in uniform control flow.

@@ -2,9 +2,11 @@
 
 mod arithmetic;
 mod constants;
+mod set;
 mod views;
 
 use super::engine::Rule;
+pub use set::RuleSet;
 
 /// Every rule.
 pub const RULES: &[Rule] = &[
