@@ -22,26 +22,6 @@ fn negated_halves() -> Module {
 }
 
 #[test]
-fn k3_a_barrier_in_varying_flow_is_refused() {
-    let text = |condition: &str| {
-        format!(
-            "@group(0) @binding(0) var<storage, read_write> out: array<u32>;
-            @compute @workgroup_size(16) fn main(@builtin(local_invocation_id) lane: vec3<u32>,
-                @builtin(workgroup_id) group: vec3<u32>) {{
-                if {condition} {{ workgroupBarrier(); }}
-                out[lane.x] = 1u;
-            }}"
-        )
-    };
-    let mut module = negated_halves();
-    module.needs.f16 = false;
-    module.source = text("group.x < 3u");
-    support::translate::check(&module);
-    module.source = text("lane.x < 3u");
-    assert!(catch_unwind(|| support::translate::check(&module)).is_err());
-}
-
-#[test]
 fn w1_a_module_that_names_too_few_capabilities_is_refused() {
     let mut module = negated_halves();
     support::translate::check(&module);
