@@ -1,8 +1,8 @@
 //! The memory plan: which dispatches run in which order, and where every tensor lies.
 //!
-//! [`order`](mod@order) puts scheduled kernels into groups that barriers separate, so that states are written after every
-//! read of their old value; [`place`](mod@place) gives every tensor a range of a buffer, sharing storage between tensors whose
-//! lifetimes do not overlap; [`verify`](mod@verify) checks the result.
+//! `order` puts scheduled kernels into groups that barriers separate, so that states are written after every
+//! read of their old value; `place` gives every tensor a range of a buffer, sharing storage between tensors whose
+//! lifetimes do not overlap; `verify` checks the result.
 
 mod alias;
 mod interp;
