@@ -1,7 +1,7 @@
 //! Which nodes are computed where they are used, and which are candidates for storing.
 
 use crate::ir::{Graph, NodeId};
-use crate::ops::{Lowering, Op, Operation};
+use crate::ops::{Lowering, Operation};
 
 /// What partitioning does with a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn classify(graph: &Graph, options: FuseOptions) -> Vec<Class> {
             Lowering::Leaf => Class::Leaf,
             Lowering::Fold { .. } | Lowering::Contract { .. } => Class::Anchor,
             Lowering::Point if forced[id.index()] => Class::Root,
-            Lowering::Point if is_view(&node.op) => Class::Inline,
+            Lowering::Point if node.op.is_view() => Class::Inline,
             Lowering::Point if !options.elementwise => Class::Root,
             Lowering::Point => {
                 let large = own.depth > MOST_DEPTH || own.work > MOST_WORK || own.loads.len() > MOST_LOADS;
@@ -82,7 +82,7 @@ pub(super) fn classify(graph: &Graph, options: FuseOptions) -> Vec<Class> {
 /// The expression that `id` would be, inlined over its operands.
 fn combine(graph: &Graph, id: NodeId, classes: &[Class], inlined: &[Inlined]) -> Inlined {
     let node = graph.node(id);
-    let view = is_view(&node.op);
+    let view = node.op.is_view();
     let mut own = Inlined { depth: 1, work: usize::from(!view), costly: node.op.is_costly(), loads: Vec::new() };
     for &operand in &node.operands {
         let below = &inlined[operand.index()];
@@ -97,21 +97,6 @@ fn combine(graph: &Graph, id: NodeId, classes: &[Class], inlined: &[Inlined]) ->
     own
 }
 
-/// Nodes whose every element is one element of one operand, or a constant: access maps, no arithmetic.
-pub(super) fn is_view(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Reshape(_)
-            | Op::Permute(_)
-            | Op::Broadcast(_)
-            | Op::Slice(_)
-            | Op::Pad(_)
-            | Op::StopGradient(_)
-            | Op::Constant(_)
-            | Op::Iota(_)
-    )
-}
-
 /// Elementwise nodes that must be in memory: what leaves the program, and what a contraction reads (its operands are
 /// read once a tile, so work on them would be repeated for each).
 fn forced_roots(graph: &Graph) -> Vec<bool> {
@@ -121,7 +106,7 @@ fn forced_roots(graph: &Graph) -> Vec<bool> {
         if matches!(node.op.lower(&graph.operand_types(node), &node.ty), Lowering::Contract { .. }) {
             for &operand in &node.operands {
                 let source = through_views(graph, operand);
-                forced[source.index()] |= !is_view(&graph.node(source).op);
+                forced[source.index()] |= !graph.node(source).op.is_view();
             }
         }
     }
@@ -130,7 +115,7 @@ fn forced_roots(graph: &Graph) -> Vec<bool> {
 
 /// The value that a chain of views looks at.
 fn through_views(graph: &Graph, mut id: NodeId) -> NodeId {
-    while let (true, Some(&operand)) = (is_view(&graph.node(id).op), graph.node(id).operands.first()) {
+    while let (true, Some(&operand)) = (graph.node(id).op.is_view(), graph.node(id).operands.first()) {
         id = operand;
     }
     id
@@ -142,7 +127,7 @@ fn uses_through_views(graph: &Graph) -> Vec<usize> {
     graph.roots().for_each(|root| uses[root.index()] += 1);
     for id in graph.ids().rev() {
         let node = graph.node(id);
-        let passed = if is_view(&node.op) { uses[id.index()] } else { 1 };
+        let passed = if node.op.is_view() { uses[id.index()] } else { 1 };
         let mut operands = node.operands.clone();
         operands.sort_unstable();
         operands.dedup();

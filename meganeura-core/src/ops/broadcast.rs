@@ -80,6 +80,9 @@ impl Operation for Broadcast {
         (operand.elements() == self.shape.elements())
             .then(|| (0..missing).map(|_| Index::constant(0)).chain(coords.iter().cloned()).collect())
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn samples() -> Vec<Sample> {
         let cases: [(&[usize], &[usize]); 6] = [
             (&[], &[7]),

@@ -50,6 +50,9 @@ impl Operation for Iota {
     ) -> Result<ExprId, Mismatch> {
         Ok(cx.push(Expr::Index(coords[self.axis].clone())))
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn samples() -> Vec<Sample> {
         let shapes = super::sample::usual_shapes().into_iter().filter(|shape| shape.rank() > 0);
         let each_axis = |shape: Shape| (0..shape.rank()).map(move |axis| Iota { shape: shape.clone(), axis });

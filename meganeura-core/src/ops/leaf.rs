@@ -117,6 +117,9 @@ impl Operation for Constant {
     ) -> Result<ExprId, Mismatch> {
         Ok(cx.push(Expr::Const(self.value)))
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn samples() -> Vec<Sample> {
         let values = [Scalar::f32(-2.5), Scalar::f32(f32::INFINITY), Scalar::f32(f32::NAN), Scalar::u32(u32::MAX)];
         let sample = |(shape, value)| Sample::new(super::Op::Constant(Constant { value, shape }), []);

@@ -108,6 +108,12 @@ pub trait Operation {
         false
     }
 
+    /// Whether each element is one element of operand 0, or a constant: an access map without arithmetic, which fusion
+    /// never stores for its own sake.
+    fn is_view(&self) -> bool {
+        false
+    }
+
     /// Whether computing an element takes many instructions, so that fusion rather stores it than computes it twice.
     fn is_costly(&self) -> bool {
         false
@@ -197,6 +203,7 @@ macro_rules! ops {
                 match self { $(Op::$variant(op) => op.carry(operand, result, coords, axes),)* }
             }
             fn is_elementwise(&self) -> bool { match self { $(Op::$variant(op) => op.is_elementwise(),)* } }
+            fn is_view(&self) -> bool { match self { $(Op::$variant(op) => op.is_view(),)* } }
             fn is_costly(&self) -> bool { match self { $(Op::$variant(op) => op.is_costly(),)* } }
             fn samples() -> Vec<Sample> { let mut all = Vec::new(); $(all.extend(<$attributes>::samples());)* all }
         }

@@ -81,6 +81,9 @@ impl Operation for Pad {
         let fill = cx.push(Expr::Const(self.fill));
         Ok(cx.push(Expr::Select(within, inside, fill)))
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn samples() -> Vec<Sample> {
         type PadCase = (&'static [usize], &'static [usize], &'static [usize], f64);
         let cases: [PadCase; 5] = [

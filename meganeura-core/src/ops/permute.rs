@@ -72,6 +72,9 @@ impl Operation for Permute {
     fn carry(&self, _: &TensorType, _: &TensorType, coords: &[Index], _: &[usize]) -> Option<Vec<Index>> {
         Some(self.order.iter().map(|&dim| coords[dim].clone()).collect())
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn samples() -> Vec<Sample> {
         let cases: [(&[usize], &[usize]); 6] = [
             (&[], &[]),

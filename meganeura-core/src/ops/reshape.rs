@@ -54,6 +54,9 @@ impl Operation for Reshape {
     fn carry(&self, operand: &TensorType, result: &TensorType, coords: &[Index], axes: &[usize]) -> Option<Vec<Index>> {
         Some(unflatten(&flatten(coords, &operand.shape), &result.shape, axes))
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn samples() -> Vec<Sample> {
         let shapes: [(&[usize], &[usize]); 6] = [
             (&[], &[1]),

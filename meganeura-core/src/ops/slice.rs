@@ -65,6 +65,9 @@ impl Operation for Slice {
             coords.iter().zip(&self.starts).map(|(coord, &start)| coord.clone().shifted(start as i64)).collect();
         cx.operand(0, &source)
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn samples() -> Vec<Sample> {
         let cases: [(&[usize], &[usize], &[usize]); 5] = [
             (&[7], &[2], &[1]),

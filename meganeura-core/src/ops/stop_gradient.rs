@@ -40,6 +40,9 @@ impl Operation for StopGradient {
     fn is_elementwise(&self) -> bool {
         true
     }
+    fn is_view(&self) -> bool {
+        true
+    }
     fn samples() -> Vec<Sample> {
         let sample = |shape| Sample::new(Op::StopGradient(StopGradient), [SampleOperand::float(shape)]);
         super::sample::usual_shapes().into_iter().map(sample).collect()
