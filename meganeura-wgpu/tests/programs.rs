@@ -83,7 +83,6 @@ fn check_all(cases: &[Case], options: &Options, base: f64) {
             cases.len(),
             failures.join("\n")
         );
-        println!("{}: {} cases", device.info(), cases.len());
     }
 }
 
