@@ -51,6 +51,9 @@ impl CallError {
 /// Opens an adapter with its own limits and the optional features that kernels can use; if the driver refuses,
 /// without the experimental ones, and then without any.
 pub(super) fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), DeviceError> {
+    // One at a time: NVIDIA's driver 580 hung now and then when 16 threads opened devices together.
+    static OPENING: Mutex<()> = Mutex::new(());
+    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let optional = Features::SHADER_F16
         | Features::SUBGROUP
         | Features::IMMEDIATES
