@@ -23,7 +23,7 @@ use network::{Classifier, Learner};
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Images of one evaluation step; 10,000 is no multiple of it, so the last step is padded.
@@ -121,8 +121,29 @@ fn claim_outputs(arguments: &Arguments) -> Result<(), Box<dyn StdError>> {
     let weights = arguments.weights();
     let folder = weights.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: cannot be made: {error}", folder.display()))?;
+    if weights.is_dir() {
+        return Err(format!("{}: is a folder, expected a file or nothing", weights.display()).into());
+    }
+    let mut claimed = vec![weights];
     for file in [&arguments.losses, &arguments.plot].into_iter().flatten() {
-        std::fs::File::create(file).map_err(|error| format!("{}: cannot be written: {error}", file.display()))?;
+        // Opened, but neither emptied nor made anew before there is something to write.
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+        opened.map_err(|error| format!("{}: cannot be written: {error}", file.display()))?;
+        claimed.push(file.clone());
+    }
+    refuse_clashes(&claimed, &arguments.data())
+}
+
+/// Each output is a file of its own, and none lies among the data.
+fn refuse_clashes(outputs: &[PathBuf], data: &Path) -> Result<(), Box<dyn StdError>> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    for (at, output) in outputs.iter().enumerate() {
+        if outputs[..at].iter().any(|other| real(other) == real(output)) {
+            return Err(format!("{}: named for two outputs, expected a file each", output.display()).into());
+        }
+        if real(output).parent() == Some(real(data).as_path()) {
+            return Err(format!("{}: lies in the folder of the data, expected another place", output.display()).into());
+        }
     }
     Ok(())
 }

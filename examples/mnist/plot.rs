@@ -9,7 +9,8 @@ pub fn draw(path: &Path, losses: &[f32]) -> Result<(), Box<dyn Error>> {
     let failed = |error: &dyn Error| format!("{}: cannot be drawn: {error}", path.display());
     let floor = losses.iter().copied().fold(f32::INFINITY, f32::min).max(1e-6);
     let peak = losses.iter().copied().fold(floor, f32::max);
-    let area = SVGBackend::new(path, (900, 500)).into_drawing_area();
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, (900, 500)).into_drawing_area();
     let draw = || -> Result<(), Box<dyn Error>> {
         area.fill(&WHITE)?;
         let range = ((floor * 0.8)..(peak * 1.2)).log_scale();
@@ -26,7 +27,10 @@ pub fn draw(path: &Path, losses: &[f32]) -> Result<(), Box<dyn Error>> {
         area.present()?;
         Ok(())
     };
-    draw().map_err(|error| failed(error.as_ref()).into())
+    draw().map_err(|error| failed(error.as_ref()))?;
+    drop(area);
+    // The backend itself writes a file when it is dropped, and says nothing where that fails.
+    std::fs::write(path, text).map_err(|error| failed(&error).into())
 }
 
 /// An exponential running mean that forgets half in 35 steps, and corrects for its start at 0.

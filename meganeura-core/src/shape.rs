@@ -29,7 +29,8 @@ impl Shape {
 
     /// Number of elements; 1 for a scalar.
     pub fn elements(&self) -> usize {
-        self.0.iter().product()
+        // No tensor has that many; a wrapped number could pass for a small one.
+        self.0.iter().fold(1, |product: usize, &extent| product.saturating_mul(extent))
     }
 
     /// Number of elements, unless it is more than a `usize` holds: for shapes that nothing has checked yet.
@@ -141,7 +142,7 @@ impl TensorType {
 
     /// Bytes the elements take in a device buffer, without padding.
     pub fn bytes(&self) -> usize {
-        self.elements() * self.dtype.bytes()
+        self.elements().saturating_mul(self.dtype.bytes())
     }
 }
 

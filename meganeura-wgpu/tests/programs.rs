@@ -5,6 +5,7 @@ mod common;
 
 use common::devices;
 use meganeura_core::dtype::DType;
+use meganeura_core::ir::Builder;
 use meganeura_core::ops::{Lowering, Operation};
 use meganeura_core::options::Options;
 use meganeura_core::oracle::{self, Array};
@@ -113,4 +114,19 @@ fn states_are_written_after_every_read() {
 fn random_graphs_agree_with_the_oracle() {
     let cases: Vec<Case> = (0..60).map(random_graph).collect();
     check_all(&cases, &optimised(), 2e-5);
+}
+
+#[test]
+fn products_of_empty_matrices_are_empty_or_zero() {
+    for [rows, depth, cols] in [[0, 3, 2], [0, 3, 0], [3, 0, 3], [40, 0, 40], [2, 0, 0]] {
+        let g = Builder::new();
+        let input = |name: &str, shape: [usize; 2]| g.input(name, TensorType::new(DType::F32, shape));
+        let (a, b) = (input("a", [rows, depth]), input("b", [depth, cols]));
+        g.output("y", a.matmul(b) + 1.0);
+        let graph = g.finish().unwrap();
+        let empty = |shape: [usize; 2]| Array::new(TensorType::new(DType::F32, shape), vec![0.5; shape[0] * shape[1]]);
+        let inputs = HashMap::from([("a".into(), empty([rows, depth])), ("b".into(), empty([depth, cols]))]);
+        let case = Case { name: format!("{rows}x{depth}x{cols}"), graph, inputs, states: HashMap::new() };
+        check_all(&[case], &optimised(), 0.0);
+    }
 }

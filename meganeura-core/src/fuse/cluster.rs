@@ -98,6 +98,7 @@ impl<'a> Clustering<'a> {
         let node = self.graph.node(id);
         let cluster = match node.op.lower(&self.graph.operand_types(node), &node.ty) {
             Lowering::Fold { extents, .. } => self.place_fold(id, &extents),
+            Lowering::Contract { depth, .. } if depth.contains(&0) => self.place_point(id),
             Lowering::Contract { batch, rows, cols, depth, order } => {
                 self.open_contract(id, [&batch, &rows, &cols, &depth], &order)
             }

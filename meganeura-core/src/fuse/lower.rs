@@ -103,6 +103,10 @@ impl KernelBuilder {
                 let folds = self.axes.iter().any(|axis| axis.role == Role::Reduce);
                 if folds { element.map(|element| self.add(Expr::Reduce(monoid, element))) } else { element }
             }
+            // A sum of nothing.
+            Lowering::Contract { depth, .. } if depth.contains(&0) => {
+                Ok(self.add(Expr::Const(Scalar::zero(DType::F32))))
+            }
             Lowering::Contract { .. } => self.contract(around, id).map(|()| self.add(Expr::Acc)),
         };
         self.mask = mask;

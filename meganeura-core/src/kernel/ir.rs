@@ -185,6 +185,13 @@ impl Kernel {
         self.dtypes[id.0 as usize]
     }
 
+    /// Whether there is no point at which anything is stored: tensors without elements.
+    pub fn is_idle(&self) -> bool {
+        let results: usize =
+            self.axes.iter().filter(|axis| axis.role != Role::Reduce).map(|axis| axis.extent).product();
+        results == 0
+    }
+
     /// Whether this is a contraction.
     pub fn is_contraction(&self) -> bool {
         matches!(self.body, Body::Contract { .. })

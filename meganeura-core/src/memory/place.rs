@@ -270,7 +270,8 @@ impl<'a> Placer<'a> {
         let mut kernels: Vec<Kernel> = Vec::new();
         let mut known: HashMap<Kernel, usize> = HashMap::new();
         let mut dispatches = Vec::with_capacity(self.order.steps.len());
-        for (step, &group) in self.order.steps.iter().zip(&self.order.groups) {
+        let busy = self.order.steps.iter().zip(&self.order.groups).filter(|(step, _)| !step.kernel.is_idle());
+        for (step, &group) in busy {
             let kernel = *known.entry(step.kernel.clone()).or_insert_with(|| {
                 kernels.push(step.kernel.clone());
                 kernels.len() - 1

@@ -23,6 +23,14 @@ pub struct Idx<const RANK: usize> {
     pub bytes: Vec<u8>,
 }
 
+/// Opens a file, but nothing that could block for ever, such as a pipe.
+fn open_regular(path: &Path) -> io::Result<File> {
+    match std::fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
 impl<const RANK: usize> Idx<RANK> {
     /// Reads a file, raw or gzip (told by its first bytes), of at most `limit` bytes of data.
     ///
@@ -30,7 +38,7 @@ impl<const RANK: usize> Idx<RANK> {
     /// [`DataError`] if it cannot be read, is no IDX file of `u8` with `RANK` dimensions, or is shorter or longer than
     /// its header says.
     pub fn read(path: &Path, limit: u64) -> Result<Idx<RANK>, DataError> {
-        let opened = File::open(path).map(|file| BufReader::with_capacity(1 << 16, file));
+        let opened = open_regular(path).map(|file| BufReader::with_capacity(1 << 16, file));
         let mut file = opened.map_err(|source| DataError::Read { path: path.into(), source })?;
         let start = file.fill_buf().map_err(|source| DataError::Read { path: path.into(), source })?;
         if start.starts_with(&GZIP_MAGIC) {
