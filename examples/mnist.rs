@@ -134,15 +134,17 @@ fn claim_outputs(arguments: &Arguments) -> Result<(), Box<dyn StdError>> {
     refuse_clashes(&claimed, &arguments.data())
 }
 
-/// Each output is a file of its own, and none lies among the data.
+/// Each output is a file of its own, and none is a file of the data set.
 fn refuse_clashes(outputs: &[PathBuf], data: &Path) -> Result<(), Box<dyn StdError>> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     for (at, output) in outputs.iter().enumerate() {
         if outputs[..at].iter().any(|other| real(other) == real(output)) {
             return Err(format!("{}: named for two outputs, expected a file each", output.display()).into());
         }
-        if real(output).parent() == Some(real(data).as_path()) {
-            return Err(format!("{}: lies in the folder of the data, expected another place", output.display()).into());
+        let of_the_set = |name: &str| name.ends_with("-ubyte") || name.ends_with("-ubyte.gz");
+        let named_so = output.file_name().is_some_and(|name| of_the_set(&name.to_string_lossy()));
+        if named_so && real(output).parent() == Some(real(data).as_path()) {
+            return Err(format!("{}: is a file of the data set, expected another name", output.display()).into());
         }
     }
     Ok(())

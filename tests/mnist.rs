@@ -66,6 +66,19 @@ fn write_part(folder: &Path, part: &str, images: &LabelledImages, count: usize) 
 }
 
 #[test]
+fn outputs_never_replace_the_data_or_each_other() {
+    let folder = Folder::new("clashes");
+    let data = folder.0.join("train-images-idx3-ubyte");
+    let before = fs::read(&data).unwrap();
+    let clashes = [["--plot", "train-images-idx3-ubyte", "--losses", "a"], ["--plot", "a", "--losses", "a"]];
+    for arguments in clashes {
+        let output = folder.run(&[&arguments[..], &["--device", "cpu", "--epochs", "1"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    }
+    assert!(fs::read(&data).unwrap() == before);
+}
+
+#[test]
 fn it_learns_saves_and_tells_the_accuracy_last() {
     let folder = Folder::new("learns");
     let arguments =

@@ -88,22 +88,20 @@ pub(super) fn find(selector: &Selector) -> Result<Adapter, DeviceError> {
     first.ok_or_else(|| DeviceError::NoAdapter { wanted: selector.clone(), searched: SEARCHED, found })
 }
 
-/// The one instance of the process: drivers are loaded once, and threads that open devices at the same time do not load
-/// and unload them under each other (18 tests that did so hung with NVIDIA's driver 580).
-fn instance() -> &'static wgpu::Instance {
-    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
-    INSTANCE.get_or_init(|| {
-        wgpu::Instance::new(InstanceDescriptor {
-            backends: Backends::VULKAN | Backends::METAL | Backends::DX12,
-            // No validation layers: they double the cost of recording, and every plan was verified before.
-            flags: InstanceFlags::empty(),
-            ..InstanceDescriptor::new_without_display_handle()
-        })
-    })
+/// The adapters of this machine, best first. Drivers are loaded and asked once a process: 19 tests that each did so at the
+/// same time hung, in most runs, with NVIDIA's driver 580.
+fn enumerate() -> Vec<Adapter> {
+    static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
+    ADAPTERS.get_or_init(ask_drivers).clone()
 }
 
-fn enumerate() -> Vec<Adapter> {
-    let instance = instance();
+fn ask_drivers() -> Vec<Adapter> {
+    let instance = wgpu::Instance::new(InstanceDescriptor {
+        backends: Backends::VULKAN | Backends::METAL | Backends::DX12,
+        // No validation layers: they double the cost of recording, and every plan was verified before.
+        flags: InstanceFlags::empty(),
+        ..InstanceDescriptor::new_without_display_handle()
+    });
     let mut all = pollster::block_on(instance.enumerate_adapters(Backends::all()));
     // On Windows one card shows up under two APIs; Vulkan is the one with cooperative matrices.
     let card = |adapter: &Adapter| (adapter.get_info().vendor, adapter.get_info().device);
