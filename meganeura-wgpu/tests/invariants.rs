@@ -34,3 +34,17 @@ fn w2_equal_kernels_print_equal_bytes() {
     let first = negated_halves();
     assert!((0..8).all(|_| negated_halves() == first));
 }
+
+#[test]
+fn k3_a_barrier_under_a_condition_is_refused() {
+    let mut module = negated_halves();
+    module.needs.f16 = false;
+    module.source = "
+        @compute @workgroup_size(8) fn main(@builtin(local_invocation_id) lane: vec3<u32>) {
+            for (var i = 0u; i < 2u; i++) { workgroupBarrier(); }
+        }"
+    .to_owned();
+    support::translate::check(&module);
+    module.source = module.source.replace("for (var i = 0u; i < 2u; i++)", "if lane.x < 3u");
+    assert!(catch_unwind(|| support::translate::check(&module)).is_err());
+}

@@ -1,6 +1,7 @@
 //! Validation and translation of a module by naga, with exactly the capabilities that the module declares.
 
 use meganeura_wgpu::wgsl::Module;
+use naga::Statement;
 use naga::back::{hlsl, msl, spv};
 use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
@@ -20,6 +21,8 @@ pub fn check(module: &Module) {
     if module.needs.subgroup {
         validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SubgroupOperationSet::all());
     }
+    let entry = &parsed.entry_points[0].function.body;
+    assert!(!has_conditional_barrier(entry, false), "K3: a barrier under a condition:\n{source}");
     let info = validator.validate(&parsed).unwrap_or_else(|e| panic!("{}\n{source}", e.emit_to_string(source)));
     let version = if module.needs.cooperative { (1, 6) } else { (1, 3) };
     let options = spv::Options { lang_version: version, ..Default::default() };
@@ -41,4 +44,19 @@ pub fn check(module: &Module) {
         let less = Capabilities::SHADER_FLOAT16.complement() & capabilities(module.needs);
         assert!(Validator::new(ValidationFlags::all(), less).validate(&parsed).is_err(), "f16 is not used:\n{source}");
     }
+}
+
+/// K3, which naga does not check: whether a barrier stands inside an `if` or `switch`. Printed loops have constant trip
+/// counts, so a barrier in one is in uniform flow.
+fn has_conditional_barrier(block: &naga::Block, conditional: bool) -> bool {
+    block.iter().any(|statement| match statement {
+        Statement::ControlBarrier(_) => conditional,
+        Statement::Block(inner) => has_conditional_barrier(inner, conditional),
+        Statement::If { accept, reject, .. } => [accept, reject].iter().any(|arm| has_conditional_barrier(arm, true)),
+        Statement::Switch { cases, .. } => cases.iter().any(|case| has_conditional_barrier(&case.body, true)),
+        Statement::Loop { body, continuing, .. } => {
+            [body, continuing].iter().any(|part| has_conditional_barrier(part, conditional))
+        }
+        _ => false,
+    })
 }
