@@ -1,6 +1,6 @@
 //! Repetition along dimensions.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation};
@@ -54,9 +54,6 @@ impl Operation for Broadcast {
                 .collect();
             operands[0].at(&source)
         })
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

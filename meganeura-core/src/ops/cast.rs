@@ -1,6 +1,6 @@
 //! Other element types.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation};
@@ -36,9 +36,6 @@ impl Operation for Cast {
         // Floats keep the precision of the oracle: rounding to f32 is not part of a model's meaning.
         let convert = |x: f64| if self.0.is_float() { x } else { self.0.round(x) };
         Array::elementwise(result, operands, |x| convert(x[0]))
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,
@@ -87,9 +84,6 @@ impl Operation for Bitcast {
     fn eval(&self, operands: &[&Array], result: &TensorType) -> Array {
         let from = operands[0].ty.dtype;
         Array::elementwise(result, operands, |x| bits_to_value(self.0, value_to_bits(from, x[0])))
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

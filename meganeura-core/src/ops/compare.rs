@@ -1,6 +1,6 @@
 //! Relations, and choice by a truth value.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count, same_types, scalars_at};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count, same_types, scalars_at};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation};
@@ -33,9 +33,6 @@ impl Operation for CompareOp {
     }
     fn eval(&self, operands: &[&Array], result: &TensorType) -> Array {
         Array::elementwise(result, operands, |x| f64::from(u8::from(self.0.eval(x[0], x[1]))))
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,
@@ -91,9 +88,6 @@ impl Operation for Select {
     }
     fn eval(&self, operands: &[&Array], result: &TensorType) -> Array {
         Array::elementwise(result, operands, |x| if x[0] != 0.0 { x[1] } else { x[2] })
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

@@ -1,6 +1,6 @@
 //! The tables of unary and binary functions as ops.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count, same_types, scalars_at};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count, same_types, scalars_at};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation};
@@ -36,9 +36,6 @@ impl Operation for UnaryOp {
     }
     fn eval(&self, operands: &[&Array], result: &TensorType) -> Array {
         Array::elementwise(result, operands, |x| self.0.eval(result.dtype, x[0]))
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,
@@ -143,9 +140,6 @@ impl Operation for BinaryOp {
     }
     fn eval(&self, operands: &[&Array], result: &TensorType) -> Array {
         Array::elementwise(result, operands, |x| self.0.eval(result.dtype, x[0], x[1]))
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

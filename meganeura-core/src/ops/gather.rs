@@ -1,6 +1,6 @@
 //! Elements by index.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation, text};
@@ -57,9 +57,6 @@ impl Operation for Gather {
             let source = [&coords[..self.axis], &[index], &coords[indexed..]].concat();
             if index < extent { operands[0].at(&source) } else { Gather::missing(result.dtype).value() }
         })
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

@@ -1,6 +1,6 @@
 //! Coordinates.
 
-use super::{Lowering, Op, Operation, Sample, operand_count};
+use super::{Op, Operation, Sample, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Violation, text};
@@ -37,9 +37,6 @@ impl Operation for Iota {
     }
     fn eval(&self, _: &[&Array], result: &TensorType) -> Array {
         Array::from_fn(result, |coords| coords[self.axis] as f64)
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

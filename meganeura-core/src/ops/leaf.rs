@@ -105,9 +105,6 @@ impl Operation for Constant {
     fn eval(&self, _: &[&Array], result: &TensorType) -> Array {
         Array::from_fn(result, |_| self.value.value())
     }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
-    }
     fn point(
         &self,
         _: &[TensorType],

@@ -77,8 +77,11 @@ pub trait Operation {
     /// The meaning, in f64.
     fn eval(&self, operands: &[&Array], result: &TensorType) -> Array;
 
-    /// The kind of kernel that computes it.
-    fn lower(&self, operands: &[TensorType], result: &TensorType) -> Lowering;
+    /// The kind of kernel that computes it; a scalar of each point unless it says otherwise.
+    fn lower(&self, operands: &[TensorType], result: &TensorType) -> Lowering {
+        let _ = (operands, result);
+        Lowering::Point
+    }
 
     /// The scalar at one point. For [`Lowering::Point`] the point is an element of the result; for [`Lowering::Fold`]
     /// the coordinates of the result are followed by those folded over; for [`Lowering::Contract`] see there.

@@ -1,6 +1,6 @@
 //! Borders.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation, text};
@@ -57,9 +57,6 @@ impl Operation for Pad {
                 .collect();
             source.map_or(self.fill.value(), |source| operands[0].at(&source))
         })
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

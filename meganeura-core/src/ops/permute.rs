@@ -1,6 +1,6 @@
 //! Dimensions in another order.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation, text};
@@ -55,9 +55,6 @@ impl Operation for Permute {
             let source: Vec<usize> = inverse.iter().map(|&dim| coords[dim]).collect();
             operands[0].at(&source)
         })
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

@@ -1,6 +1,6 @@
 //! Random bits.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, operand_count};
+use super::{Fill, Op, Operation, Sample, SampleOperand, operand_count};
 use crate::dtype::DType;
 use crate::index::{Index, flatten};
 use crate::ir::{Violation, text};
@@ -42,9 +42,6 @@ impl Operation for Random {
         Array::from_fn(result, |coords| {
             f64::from(threefry(key, [linear(&result.shape, coords) as u32, self.stream])[0])
         })
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

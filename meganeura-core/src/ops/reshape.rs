@@ -1,6 +1,6 @@
 //! The same elements under another shape.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::{Index, flatten, unflatten};
 use crate::ir::{Value, Violation};
@@ -36,9 +36,6 @@ impl Operation for Reshape {
     }
     fn eval(&self, operands: &[&Array], result: &TensorType) -> Array {
         Array::new(result.clone(), operands[0].data.clone())
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

@@ -1,6 +1,6 @@
 //! Blocks.
 
-use super::{Fill, Lowering, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
+use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation, text};
@@ -50,9 +50,6 @@ impl Operation for Slice {
             let source: Vec<usize> = coords.iter().zip(&self.starts).map(|(coord, start)| coord + start).collect();
             operands[0].at(&source)
         })
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,

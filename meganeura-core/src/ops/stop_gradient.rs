@@ -1,6 +1,6 @@
 //! A value through which no gradient flows.
 
-use super::{Lowering, Op, Operation, Sample, SampleOperand, operand_count};
+use super::{Op, Operation, Sample, SampleOperand, operand_count};
 use crate::index::Index;
 use crate::ir::Violation;
 use crate::kernel::{ExprId, Mismatch, PointContext};
@@ -24,9 +24,6 @@ impl Operation for StopGradient {
     }
     fn eval(&self, operands: &[&Array], _: &TensorType) -> Array {
         operands[0].clone()
-    }
-    fn lower(&self, _: &[TensorType], _: &TensorType) -> Lowering {
-        Lowering::Point
     }
     fn point(
         &self,
