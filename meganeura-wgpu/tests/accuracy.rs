@@ -78,11 +78,11 @@ fn hyperbolic_and_error_functions() {
 
 #[test]
 fn exponentials() {
-    expect(Unary::Exp, &noise(40_000, 3, 1.0), 4.0);
-    expect(Unary::Exp, &noise(40_000, 3, 87.0), 200.0);
+    expect(Unary::Exp, &noise(40_000, 3, 1.0), 2.0);
+    expect(Unary::Exp, &noise(40_000, 3, 87.0), 2.0);
     expect(Unary::Expm1, &magnitudes(-30.0, -1.0), 2.0);
-    expect(Unary::Expm1, &magnitudes(-1.0, 3.0), 16.0);
-    expect(Unary::Sigmoid, &magnitudes(-10.0, 3.0), 16.0);
+    expect(Unary::Expm1, &magnitudes(-1.0, 6.0), 4.0);
+    expect(Unary::Sigmoid, &magnitudes(-10.0, 6.0), 4.0);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn powers() {
     let mut worst = 0.0_f64;
     for ((&a, &b), &found) in bases.iter().zip(&exponents).zip(&found[2]) {
         let exact = a.powf(b);
-        let promised = 6.0 + 6.0 * (b * a.ln()).abs();
+        let promised = 4.0 + 4.0 * (b * a.ln()).abs();
         worst = worst.max((found - exact).abs() / exact / promised * 2.0_f64.powi(24));
     }
     assert!(worst <= 1.0, "{worst} times what is promised");

@@ -42,6 +42,8 @@ pub enum Function {
     Log,
     /// `ln(1 + x)`.
     Log1p,
+    /// Exponential.
+    Exp,
     /// `eˣ − 1`.
     Expm1,
     /// Hyperbolic tangent.
@@ -87,6 +89,7 @@ impl Function {
             LogNearOne => "log_near_one",
             Log => "log_f32",
             Log1p => "log1p",
+            Exp => "exp_f32",
             Expm1 => "expm1",
             Tanh => "tanh_f32",
             Sigmoid => "sigmoid",
@@ -105,12 +108,13 @@ impl Function {
     pub const fn calls(self) -> &'static [Function] {
         use Function::*;
         match self {
-            Max | Min | Sign | ToU32 | ToI32 => &[IsNan],
+            Max | Min | Sign | ToU32 | ToI32 | Exp => &[IsNan],
+            Expm1 | Tanh | Sigmoid | Erf => &[Exp],
             Remainder => &[NotANumber],
             QuarterTurns => &[NotANumber, MulHigh],
             Log => &[Infinity, NotANumber, IsNan, LogNearOne],
             Log1p => &[LogNearOne, Log],
-            Pow => &[Infinity, NotANumber, IsNan, Log],
+            Pow => &[Infinity, NotANumber, IsNan, Log, Exp],
             Sin | Cos => &[QuarterTurns, SinOf],
             _ => &[],
         }
@@ -136,6 +140,7 @@ impl Function {
             LogNearOne => LOG_NEAR_ONE,
             Log => LOG,
             Log1p => LOG1P,
+            Exp => EXP,
             Expm1 => EXPM1,
             Tanh => TANH,
             Sigmoid => SIGMOID,

@@ -76,8 +76,8 @@ pub fn unary(w: &mut Writer, function: Unary, dtype: DType, a: &str) -> String {
             let zero = constant(w, Scalar::zero(dtype));
             return format!("select({a}, {zero}, {a} <= {zero})");
         }
-        Unary::Exp => return narrow(dtype, format!("exp({})", wide(dtype, a))),
         Unary::Sign => Function::Sign,
+        Unary::Exp => Function::Exp,
         Unary::Expm1 => Function::Expm1,
         Unary::Log => Function::Log,
         Unary::Log1p => Function::Log1p,
