@@ -46,7 +46,9 @@ fn unary_tolerance(function: Unary, dtype: DType) -> Tolerance {
     let ulp = f64::from(f32::EPSILON) / 2.0;
     let relative = match function {
         Unary::Exp | Unary::Log | Unary::Log1p | Unary::Sin | Unary::Cos => 4.0 * ulp,
-        Unary::Expm1 | Unary::Sigmoid | Unary::Tanh | Unary::Erf | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => 8.0 * ulp,
+        Unary::Expm1 | Unary::Sigmoid | Unary::Tanh | Unary::Erf | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => {
+            8.0 * ulp
+        }
         _ => return EXACT,
     };
     match dtype {
