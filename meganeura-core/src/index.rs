@@ -6,14 +6,15 @@
 //! Reshapes, permutes, broadcasts, slices, pads and convolution windows all become such expressions.
 
 use crate::shape::Shape;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Position of an expression in a kernel's list; see [`crate::kernel::Expr`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExprId(pub u32);
 
 /// A quasi-affine expression.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Index {
     /// The constant part.
     pub offset: i64,
@@ -22,7 +23,7 @@ pub struct Index {
 }
 
 /// `stride · atom`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Term {
     /// What varies.
     pub atom: Atom,
@@ -31,7 +32,7 @@ pub struct Term {
 }
 
 /// The part of an index that varies.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Atom {
     /// Coordinate along an axis of the iteration space.
     Axis(usize),

@@ -8,6 +8,7 @@ use crate::options::Options;
 use crate::rewrite;
 use crate::scalar::Scalar;
 use crate::schedule::{self, Caps, ScheduleError, Scheduler};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ pub enum CompileError {
 }
 
 /// A compiled program: a plan, the states it needs, and what compilation found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Program {
     /// What an executor runs.
     pub plan: Arc<Plan>,
@@ -49,7 +50,7 @@ pub struct Program {
 }
 
 /// Figures about one compilation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Nodes of the graph as built.
     pub nodes: usize,

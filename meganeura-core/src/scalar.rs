@@ -4,10 +4,12 @@
 //! a function has one name and one meaning everywhere. [`Unary::eval`] and its siblings are that meaning, in f64.
 
 use crate::dtype::DType;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A constant of one element, compared and hashed by its bits (so a `NaN` equals itself).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(from = "(DType, f64)", into = "(DType, f64)")]
 pub struct Scalar {
     dtype: DType,
     value: f64,
@@ -52,6 +54,18 @@ impl Scalar {
     }
 }
 
+impl From<(DType, f64)> for Scalar {
+    fn from((dtype, value): (DType, f64)) -> Scalar {
+        Scalar::new(dtype, value)
+    }
+}
+
+impl From<Scalar> for (DType, f64) {
+    fn from(scalar: Scalar) -> (DType, f64) {
+        (scalar.dtype, scalar.value)
+    }
+}
+
 impl PartialEq for Scalar {
     fn eq(&self, other: &Scalar) -> bool {
         self.dtype == other.dtype && self.value.to_bits() == other.value.to_bits()
@@ -77,7 +91,7 @@ impl fmt::Display for Scalar {
 macro_rules! table {
     ($(#[$doc:meta])* $table:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum $table { $($(#[$variant_doc])* $variant,)* }
 
         impl $table {

@@ -1,6 +1,7 @@
 //! Shapes and tensor types.
 
 use crate::dtype::DType;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Deref;
 
@@ -8,7 +9,7 @@ use std::ops::Deref;
 pub const MAX_RANK: usize = 6;
 
 /// Extents of a tensor, slowest dimension first; rank 0 is a scalar.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Shape(Vec<usize>);
 
 impl Shape {
@@ -121,7 +122,7 @@ impl fmt::Display for Shape {
 }
 
 /// Element type and shape of a tensor.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct TensorType {
     /// Element type.
     pub dtype: DType,

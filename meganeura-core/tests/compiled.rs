@@ -8,7 +8,7 @@ use meganeura_core::memory::{self, Plan, Port};
 use meganeura_core::ops::{Lowering, Operation};
 use meganeura_core::options::Options;
 use meganeura_core::oracle::{self, Array};
-use meganeura_core::pipeline::compile;
+use meganeura_core::pipeline::{Program, compile};
 use meganeura_core::rewrite::{RULES, RuleSet};
 use meganeura_core::schedule::Caps;
 use meganeura_core::testing::{Case, cases_of_op_table, cases_of_states, random_graph};
@@ -116,6 +116,18 @@ fn plans_without_optimisation_mean_what_graphs_mean() {
 #[test]
 fn the_cpu_device_computes_what_graphs_mean() {
     check_all(&cases_of_op_table(), &optimised(), true);
+}
+
+#[test]
+fn programs_come_back_from_bytes() {
+    let cases = cases_of_op_table().into_iter().chain(cases_of_states()).chain((0..100).map(random_graph));
+    for (case, caps) in cases.flat_map(|case| [(case.clone(), Caps::base()), (case, Caps::h200())]) {
+        let program = compile(&case.graph, &optimised(), &caps, None).unwrap();
+        let bytes = postcard::to_stdvec(&program).unwrap();
+        let back: Program = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!((&back.plan, &back.layout), (&program.plan, &program.layout), "{}", case.name);
+        assert_eq!((&back.initial, &back.report), (&program.initial, &program.report), "{}", case.name);
+    }
 }
 
 #[test]

@@ -7,10 +7,11 @@ use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::{Access, Axis, Kernel, Role};
 use crate::layout::Layouts;
 use crate::ops::{Op, Operation};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a kernel's argument is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// A node's value.
     Value(NodeId),

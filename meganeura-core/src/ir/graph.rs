@@ -3,10 +3,11 @@
 use crate::ops::Op;
 use crate::scalar::Scalar;
 use crate::shape::TensorType;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Position of a node in its graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
@@ -17,7 +18,7 @@ impl NodeId {
 }
 
 /// Position of a state in its graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StateId(pub(crate) u32);
 
 impl StateId {

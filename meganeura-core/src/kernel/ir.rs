@@ -4,9 +4,10 @@ use crate::dtype::DType;
 pub use crate::index::ExprId;
 use crate::index::Index;
 use crate::scalar::{Binary, Compare, Monoid, Scalar, Unary};
+use serde::{Deserialize, Serialize};
 
 /// What an axis of the iteration space is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Independent points; the batch dimensions of a contraction.
     Parallel,
@@ -19,7 +20,7 @@ pub enum Role {
 }
 
 /// One axis of the iteration space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Axis {
     /// Number of points along it.
     pub extent: usize,
@@ -28,7 +29,7 @@ pub struct Axis {
 }
 
 /// A tensor that a kernel reads, writes, or both.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Arg {
     /// Element type.
     pub dtype: DType,
@@ -39,7 +40,7 @@ pub struct Arg {
 }
 
 /// How a kernel uses a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Access {
     /// Loads only.
     Read,
@@ -50,7 +51,7 @@ pub enum Access {
 }
 
 /// The condition `0 ≤ index < extent`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bound {
     /// What is tested; may be negative.
     pub index: Index,
@@ -68,7 +69,7 @@ impl Bound {
 }
 
 /// A scalar computed at a point of the iteration space. Operands precede users in [`Kernel::exprs`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Expr {
     /// The same everywhere.
     Const(Scalar),
@@ -114,7 +115,7 @@ pub enum Expr {
 }
 
 /// Where a value goes. Stores of a value that varies along the row happen at each element, others once a row.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Store {
     /// Position in [`Kernel::args`].
     pub arg: usize,
@@ -127,7 +128,7 @@ pub struct Store {
 }
 
 /// What a kernel does besides evaluating expressions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Body {
     /// Nothing: a map, or a row program if some axes are [`Role::Reduce`].
     Loop,
@@ -143,7 +144,7 @@ pub enum Body {
 }
 
 /// One kernel. Axes are ordered parallel, row, column, reduce.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Kernel {
     /// The iteration space.
     pub axes: Vec<Axis>,

@@ -10,6 +10,7 @@ use crate::kernel::{Access, Kernel};
 use crate::ops::Op;
 use crate::schedule::{Caps, Step};
 use crate::shape::TensorType;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Why a program cannot be placed on a device.
@@ -51,7 +52,7 @@ pub enum PlanError {
 }
 
 /// From which group to which a tensor's storage holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
     /// The tensor.
     pub source: Source,
@@ -64,7 +65,7 @@ pub struct Lifetime {
 }
 
 /// A plan and what its verifier needs besides.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Planned {
     /// The plan.
     pub plan: Plan,

@@ -3,9 +3,10 @@
 use crate::kernel::Kernel;
 use crate::schedule::Spec;
 use crate::shape::TensorType;
+use serde::{Deserialize, Serialize};
 
 /// A buffer that an executor allocates or borrows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Buffer {
     /// Size in bytes; a multiple of 4, at least 4.
     pub bytes: usize,
@@ -14,7 +15,7 @@ pub struct Buffer {
 }
 
 /// Who owns a buffer, hence how long its contents live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Owner {
     /// The session: intermediate results, free between steps.
     Scratch,
@@ -27,7 +28,7 @@ pub enum Owner {
 }
 
 /// A range of a buffer that holds one tensor, row-major.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// Position in [`Plan::buffers`].
     pub buffer: usize,
@@ -38,7 +39,7 @@ pub struct Place {
 }
 
 /// A place bound to a dispatch. Kernel arguments at the same place share one binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Binding {
     /// What is bound.
     pub place: Place,
@@ -47,7 +48,7 @@ pub struct Binding {
 }
 
 /// One dispatch of a planned program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
     /// Position in [`Plan::kernels`].
     pub kernel: usize,
@@ -64,7 +65,7 @@ pub struct Dispatch {
 }
 
 /// A named tensor of a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// Name given by the model.
     pub name: String,
@@ -75,7 +76,7 @@ pub struct Port {
 }
 
 /// A planned program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Distinct kernels.
     pub kernels: Vec<Kernel>,
@@ -105,7 +106,7 @@ impl Plan {
 
 /// Where each state of a store lies. A store makes it from the first program's states; later programs that share the
 /// store are planned against it.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StateLayout {
     /// Bytes of each arena.
     pub arenas: Vec<usize>,
@@ -114,7 +115,7 @@ pub struct StateLayout {
 }
 
 /// One state of a [`StateLayout`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateSlot {
     /// Unique name.
     pub name: String,

@@ -1,9 +1,10 @@
 //! How one kernel is spread over invocations. The printer of shaders and the grid computation read the same fields.
 
 use crate::dtype::DType;
+use serde::{Deserialize, Serialize};
 
 /// The schedule of one dispatch. Two dispatches with equal kernels and equal specs share one pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Spec {
     /// For kernels without reduce axes: one invocation computes `per_thread` consecutive points of the parallel axes
     /// (flattened row-major); a workgroup has `threads` invocations.
@@ -23,7 +24,7 @@ pub enum Spec {
 
 /// A row program: a workgroup of `lanes × rows` invocations; `lanes` invocations share a row and combine their partial
 /// folds through workgroup memory (or shuffles), `rows` rows are done by one workgroup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RowSpec {
     /// Invocations that share one row; a power of two. 1 = each invocation walks its row alone.
     pub lanes: u32,
@@ -34,7 +35,7 @@ pub struct RowSpec {
 }
 
 /// What neighbouring invocations of a row program's workgroup touch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Adjacent {
     /// Neighbouring elements of one row: rows are contiguous in memory.
     Elements,
@@ -43,7 +44,7 @@ pub enum Adjacent {
 }
 
 /// A tiled contraction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ContractSpec {
     /// Rows, columns and depth of the tile that a workgroup stages in workgroup memory.
     pub tile: [u32; 3],
@@ -59,7 +60,7 @@ pub struct ContractSpec {
 }
 
 /// Bank-conflict avoidance of staged tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Staging {
     /// Each staged row is lengthened by this many elements.
     Pad(u32),
@@ -68,7 +69,7 @@ pub enum Staging {
 }
 
 /// What multiplies staged tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Unit {
     /// Each invocation keeps `thread[0] × thread[1]` sums and uses fused multiply-add.
     Scalar {
@@ -89,7 +90,7 @@ pub enum Unit {
 }
 
 /// A contraction with at most one row (or one column): bound by reading the matrix once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GemvSpec {
     /// Invocations that share one result; a power of two, combined like a row program's.
     pub lanes: u32,

@@ -3,9 +3,10 @@
 use super::spec::Spec;
 use crate::fuse::{Fragment, Source};
 use crate::kernel::{Access, Kernel};
+use serde::{Deserialize, Serialize};
 
 /// A kernel with its schedule and tensors, not yet placed in memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// What is computed.
     pub kernel: Kernel,
