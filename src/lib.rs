@@ -10,7 +10,7 @@ mod error;
 
 pub use error::Error;
 pub use meganeura_core::pipeline::{CompileError, Program, compile};
-pub use meganeura_core::{dtype, ir, memory, ops, options, oracle, pipeline, scalar, schedule, shape, tensor};
+pub use meganeura_core::{cost, dtype, ir, memory, ops, options, oracle, pipeline, scalar, schedule, shape, tensor};
 pub use meganeura_nn as nn;
 pub use meganeura_wgpu::{
     AdapterSummary, Device, DeviceError, DeviceInfo, DeviceKind, Selector, Session, SessionOptions, StateStore,

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod compose;
+pub mod cost;
 pub mod cpu;
 pub mod debug;
 pub mod dtype;

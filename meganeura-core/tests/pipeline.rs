@@ -192,3 +192,68 @@ fn deep_programs_compile_on_a_small_stack() {
     assert!(dispatches >= 2000 * 3, "{dispatches} dispatches");
     assert!(elapsed.as_secs() < 60, "{elapsed:?}");
 }
+
+/// The graph as if built without scopes and phases, through its text form.
+fn without_origins(graph: &Graph) -> Graph {
+    let line = |line: &str| match line.strip_prefix('%').and_then(|_| line.rsplit_once(" in \"")) {
+        Some((node, _)) => node.to_string(),
+        None => line.to_string(),
+    };
+    let text: Vec<String> = graph.to_string().lines().map(line).collect();
+    text.join("\n").parse().unwrap()
+}
+
+/// A plan without what is there for people only.
+fn nameless(program: &Program) -> memory::Plan {
+    let mut plan = memory::Plan::clone(&program.plan);
+    for dispatch in &mut plan.dispatches {
+        dispatch.label.clear();
+        dispatch.provenance.origins.clear();
+    }
+    plan
+}
+
+#[test]
+fn scopes_and_phases_decide_nothing() {
+    let random = (0..20).map(|seed| meganeura_core::testing::random_graph(seed).graph);
+    for graph in std::iter::once(classifier(16, &[20, 12, 10])).chain(random) {
+        let bare = without_origins(&graph);
+        for caps in [Caps::cpu(2), Caps::h200()] {
+            let [named, bare] = [&graph, &bare].map(|graph| compile(graph, &Options::default(), &caps, None).unwrap());
+            assert_eq!(format!("{:?}", nameless(&named)), format!("{:?}", nameless(&bare)));
+            let origins = |program: &Program| {
+                program.plan.dispatches.iter().all(|dispatch| !dispatch.provenance.origins.is_empty())
+            };
+            assert!(origins(&named) && origins(&bare));
+        }
+    }
+}
+
+#[test]
+fn kernels_know_their_layer_and_phase() {
+    let g = Builder::new();
+    let x = g.input("x", TensorType::new(DType::F32, [64, 4096]));
+    let weight = state(&g, "weight", &[64, 4096], "parameters");
+    let loss = g.scoped("net", || g.scoped("fc", || x.matmul(weight.transpose())).relu().mean_all());
+    g.output("loss", loss);
+    let gradient = g.gradients(loss, &[weight])[0];
+    g.in_phase(Phase::Update, || g.scoped("sgd", || g.update(weight, weight - gradient * 0.1)));
+    let program = compile(&g.finish().unwrap(), &Options::default(), &Caps::h200(), None).unwrap();
+    let charged: Vec<(String, String, Phase)> = program
+        .plan
+        .dispatches
+        .iter()
+        .map(|dispatch| {
+            let origin = &dispatch.provenance.origins[0];
+            (dispatch.family(), origin.scope.to_string(), origin.phase)
+        })
+        .collect();
+    let has = |family: &str, scope: &str, phase| {
+        charged.iter().any(|own| own.0.starts_with(family) && own.1 == scope && own.2 == phase)
+    };
+    assert!(has("contract", "net.fc", Phase::Forward) && has("contract", "net.fc", Phase::Backward), "{charged:?}");
+    assert!(charged.iter().any(|own| own.0.ends_with("split")), "{charged:?}");
+    let updates = |origin: &meganeura_core::ir::Origin| origin.phase == Phase::Update && &*origin.scope == "sgd";
+    let updating = program.plan.dispatches.iter().filter(|dispatch| dispatch.provenance.origins.iter().any(updates));
+    assert!(updating.count() >= 1, "{charged:?}");
+}

@@ -3,6 +3,7 @@
 use super::lanes::{decode, encode};
 use super::{Buffer, Executor, RunError};
 use crate::dtype::DType;
+use crate::fuse::Provenance;
 use crate::index::Index;
 use crate::kernel::{Access, Arg, Axis, Body, Bound, Expr, ExprId, Kernel, Role, Store, interp, verify};
 use crate::memory::{self, Binding, Dispatch, Owner, Place, Plan};
@@ -82,6 +83,7 @@ pub(super) fn plan_of(kernel: &Kernel) -> Plan {
         arg_binding: (0..kernel.args.len()).collect(),
         group: 0,
         label: "test".into(),
+        provenance: Provenance::default(),
     };
     let (inputs, outputs, states) = (Vec::new(), Vec::new(), Vec::new());
     Plan { kernels: vec![kernel.clone()], buffers, dispatches: vec![dispatch], inputs, outputs, states }

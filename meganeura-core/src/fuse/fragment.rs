@@ -1,14 +1,15 @@
 //! The result of partitioning: kernels with their tensors, in an order in which they can run.
 
-use super::classify::{Class, FuseOptions, classify};
-use super::cluster::{Cluster, Clustering};
+use super::classify::{FuseOptions, classify};
+use super::cluster::Clustering;
 use super::lower::{KernelBuilder, Surroundings};
+use super::provenance::{Provenance, label, named};
 use crate::ir::{Graph, NodeId, StateId};
 use crate::kernel::{Access, Axis, Kernel, Role};
 use crate::layout::Layouts;
-use crate::ops::{Op, Operation};
+use crate::ops::Op;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// What a kernel's argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,6 +33,8 @@ pub struct Fragment {
     pub args: Vec<Source>,
     /// For people: where its members come from and what they are.
     pub label: String,
+    /// For profiles.
+    pub provenance: Provenance,
 }
 
 /// A graph as kernels.
@@ -63,21 +66,17 @@ pub fn partition(graph: &Graph, layouts: &Layouts, options: FuseOptions, max_bin
         }
         needed.extend(builder.loaded());
         let (kernel, args) = builder.finish();
+        let named = named(&classes, cluster, &stored);
         fragments.push(Fragment {
             kernel: crate::kernel::merge_axes(kernel),
             args,
-            label: label(graph, &named(&classes, cluster, &stored)),
+            label: label(graph, &named),
+            provenance: Provenance::of(graph, &named),
         });
     }
     fragments.reverse();
     fragments.extend(copies(graph, layouts));
     Partition { fragments, temporaries: Vec::new() }
-}
-
-/// Members that name a kernel: what it stores, and the folds and contractions in it.
-fn named(classes: &[Class], cluster: &Cluster, stored: &[NodeId]) -> Vec<NodeId> {
-    let names = |id: &NodeId| stored.contains(id) || classes[id.index()] == Class::Anchor;
-    cluster.members.iter().copied().filter(names).collect()
 }
 
 /// Kernels for outputs and updates that are values which live elsewhere already.
@@ -115,22 +114,8 @@ fn copy(graph: &Graph, layouts: &Layouts, from: NodeId, to: Source) -> Fragment 
     let mut builder = KernelBuilder::new(axes);
     builder.copy(graph, layouts, from, to);
     let (kernel, args) = builder.finish();
-    Fragment { kernel: crate::kernel::merge_axes(kernel), args, label: format!("copy {}", label(graph, &[from])) }
-}
-
-/// The scopes and ops of some nodes, each once.
-fn label(graph: &Graph, nodes: &[NodeId]) -> String {
-    let mut parts: BTreeMap<(String, String), Vec<&'static str>> = BTreeMap::new();
-    for &id in nodes {
-        let node = graph.node(id);
-        let phase = format!("{:?}", node.origin.phase).to_lowercase();
-        let ops = parts.entry((phase, node.origin.scope.to_string())).or_default();
-        if !ops.contains(&node.op.name()) {
-            ops.push(node.op.name());
-        }
-    }
-    let part = |((phase, scope), ops): (&(String, String), &Vec<&str>)| format!("{phase} {scope} {}", ops.join("+"));
-    parts.iter().map(part).collect::<Vec<_>>().join(", ").replace("  ", " ")
+    let label = format!("copy {}", label(graph, &[from]));
+    Fragment { kernel: crate::kernel::merge_axes(kernel), args, label, provenance: Provenance::of(graph, &[from]) }
 }
 
 impl Fragment {

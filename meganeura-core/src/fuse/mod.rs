@@ -10,8 +10,10 @@ mod classify;
 mod cluster;
 mod fragment;
 mod lower;
+mod provenance;
 mod verify;
 
 pub use classify::FuseOptions;
 pub use fragment::{Fragment, Partition, Source, partition};
+pub use provenance::{Part, Provenance};
 pub use verify::{PartitionError, verify};

@@ -29,7 +29,7 @@ impl StateId {
 }
 
 /// Which part of a step a node belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Phase {
     /// The model and its loss.
     #[default]
@@ -60,7 +60,7 @@ impl Phase {
 }
 
 /// Where a node comes from, for people and profiles; has no part in what is computed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// Path of the layer, such as `encoder.layers.0.fc1`; empty at the top.
     pub scope: Arc<str>,

@@ -2,9 +2,9 @@
 
 use super::alias::may_share;
 use crate::dtype::DType;
-use crate::fuse::{Fragment, Source};
+use crate::fuse::{Fragment, Provenance, Source};
 use crate::index::Index;
-use crate::ir::{Graph, NodeId, StateId};
+use crate::ir::{Graph, NodeId, Origin, Phase, StateId};
 use crate::kernel::{Access, Arg, Axis, Body, Expr, ExprId, Kernel, Role, Store};
 use crate::ops::Op;
 use crate::schedule::Step;
@@ -100,10 +100,15 @@ fn copy_the_others(
 /// A kernel that copies a source to a state's storage.
 fn copy_to_state(graph: &Graph, from: Source, to: StateId) -> Fragment {
     let state = graph.state(to);
+    let copied = match from {
+        Source::Value(id) => graph.node(id).origin.clone(),
+        _ => Origin { phase: Phase::Update, ..Origin::default() },
+    };
     Fragment {
         kernel: copy_kernel(state.ty.dtype, state.ty.elements()),
         args: vec![from, Source::State(to)],
         label: format!("copy to {}", state.name),
+        provenance: Provenance { origins: vec![copied], part: None },
     }
 }
 

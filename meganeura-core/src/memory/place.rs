@@ -282,8 +282,8 @@ impl<'a> Placer<'a> {
             if need > have {
                 return Err(PlanError::Bindings { kernel: step.label.clone(), need, have });
             }
-            let (spec, label) = (step.spec, step.label.clone());
-            dispatches.push(Dispatch { kernel, spec, bindings, arg_binding, group, label });
+            let (spec, label, provenance) = (step.spec, step.label.clone(), step.provenance.clone());
+            dispatches.push(Dispatch { kernel, spec, bindings, arg_binding, group, label, provenance });
         }
         let port = |name: &str, id: NodeId, source: Source| Port {
             name: name.to_string(),

@@ -1,5 +1,6 @@
 //! A planned program as plain data: all that an executor needs.
 
+use crate::fuse::Provenance;
 use crate::kernel::Kernel;
 use crate::schedule::Spec;
 use crate::shape::TensorType;
@@ -62,6 +63,20 @@ pub struct Dispatch {
     pub group: usize,
     /// What it computes, for people: layer names and ops.
     pub label: String,
+    /// Where it comes from, for profiles.
+    pub provenance: Provenance,
+}
+
+impl Dispatch {
+    /// The kind of kernel, for profiles: the schedule's, and whether it does a part of a kernel's work or combines parts.
+    pub fn family(&self) -> String {
+        let family = self.spec.family();
+        match self.provenance.part {
+            None => family.to_string(),
+            Some(part) if part.at + 1 < part.of => format!("{family} split"),
+            Some(_) => format!("{family} combine"),
+        }
+    }
 }
 
 /// A named tensor of a program.

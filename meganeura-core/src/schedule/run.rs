@@ -3,7 +3,7 @@
 use super::expand::{self, Expansion};
 use super::{Caps, Numerics, Spec, SpecError, Step, Target, choose};
 use crate::dtype::DType;
-use crate::fuse::{Fragment, Partition, Source};
+use crate::fuse::{Fragment, Part, Partition, Provenance, Source};
 use crate::kernel::{self, Kernel};
 
 /// A broken invariant: always a defect of this library, never of a user.
@@ -94,7 +94,8 @@ impl Scheduler<'_> {
         let step = |(at, part): (usize, expand::Step)| {
             let spec = if at == 0 { first } else { choose(&part.kernel, self.caps, self.numerics).spec };
             let label = format!("{} ({} of {count})", fragment.label, at + 1);
-            Step { args: part.args.iter().map(source).collect(), kernel: part.kernel, spec, label }
+            let provenance = Provenance { part: Some(Part { at, of: count }), ..fragment.provenance.clone() };
+            Step { args: part.args.iter().map(source).collect(), kernel: part.kernel, spec, label, provenance }
         };
         expansion.steps.into_iter().enumerate().map(step).collect()
     }

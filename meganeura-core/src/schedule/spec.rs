@@ -101,6 +101,17 @@ pub struct GemvSpec {
 }
 
 impl Spec {
+    /// The kind of kernel that this is a schedule of, for profiles.
+    pub const fn family(&self) -> &'static str {
+        match self {
+            Spec::Map { .. } => "map",
+            Spec::Row(_) => "row",
+            Spec::Contract(ContractSpec { unit: Unit::Scalar { .. }, .. }) => "contract tile",
+            Spec::Contract(ContractSpec { unit: Unit::Cooperative { .. }, .. }) => "contract coop",
+            Spec::Gemv(_) => "contract gemv",
+        }
+    }
+
     /// Invocations of one workgroup.
     pub fn threads(&self) -> u32 {
         match self {

@@ -1,7 +1,7 @@
 //! A scheduled kernel.
 
 use super::spec::Spec;
-use crate::fuse::{Fragment, Source};
+use crate::fuse::{Fragment, Provenance, Source};
 use crate::kernel::{Access, Kernel};
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +16,15 @@ pub struct Step {
     pub args: Vec<Source>,
     /// For people.
     pub label: String,
+    /// For profiles.
+    pub provenance: Provenance,
 }
 
 impl Step {
     /// A fragment with a schedule.
     pub fn new(fragment: Fragment, spec: Spec) -> Step {
-        Step { kernel: fragment.kernel, spec, args: fragment.args, label: fragment.label }
+        let Fragment { kernel, args, label, provenance } = fragment;
+        Step { kernel, spec, args, label, provenance }
     }
 
     /// Sources that the kernel reads.

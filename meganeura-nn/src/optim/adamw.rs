@@ -1,6 +1,6 @@
 //! Adam with decoupled weight decay.
 
-use super::{Optimizer, moment, step_number};
+use super::{Optimizer, for_layer, moment, step_number};
 use crate::params::Parameters;
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::Value;
@@ -35,13 +35,15 @@ impl Optimizer for AdamW {
         let [beta1, beta2] = self.betas.map(|beta| beta as f32);
         let [new1, new2] = self.betas.map(|beta| (1.0 - beta) as f32);
         for ((name, p), &g) in parameters.trainable().into_iter().zip(gradients) {
-            let [m_old, v_old] = ["exp_avg", "exp_avg_sq"].map(|kind| moment(kind, &name, p));
-            let m = m_old * beta1 + g * new1;
-            let v = v_old * beta2 + g * g * new2;
-            let denominator = (v / second).sqrt() + self.epsilon;
-            p.builder().update(m_old, m);
-            p.builder().update(v_old, v);
-            p.builder().update(p, p * keep - rate * (m / first) / denominator);
+            for_layer(parameters, &name, || {
+                let [m_old, v_old] = ["exp_avg", "exp_avg_sq"].map(|kind| moment(kind, &name, p));
+                let m = m_old * beta1 + g * new1;
+                let v = v_old * beta2 + g * g * new2;
+                let denominator = (v / second).sqrt() + self.epsilon;
+                p.builder().update(m_old, m);
+                p.builder().update(v_old, v);
+                p.builder().update(p, p * keep - rate * (m / first) / denominator);
+            });
         }
     }
 }

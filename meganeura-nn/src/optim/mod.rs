@@ -38,6 +38,12 @@ fn moment<'g>(kind: &str, name: &str, parameter: Value<'g>) -> Value<'g> {
     parameter.builder().state(StateSpec { name, ty, group: format!("optimizer.{kind}"), init })
 }
 
+/// Runs `build` with the nodes that it makes marked as work on the layer that has the parameter `name`.
+fn for_layer<R>(parameters: &Parameters<'_>, name: &str, build: impl FnOnce() -> R) -> R {
+    let layer = name.rsplit_once('.').map_or(name, |(layer, _)| layer);
+    parameters.builder().scoped(layer, build)
+}
+
 /// The number of this step, from 1, as `u32[]`: a state that counts itself.
 #[track_caller]
 fn step_number<'g>(parameters: &Parameters<'g>) -> Value<'g> {

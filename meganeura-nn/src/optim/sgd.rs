@@ -1,6 +1,6 @@
 //! Gradient descent.
 
-use super::{Optimizer, moment};
+use super::{Optimizer, for_layer, moment};
 use crate::params::Parameters;
 use meganeura_core::ir::Value;
 
@@ -22,16 +22,18 @@ impl Optimizer for Sgd {
     #[track_caller]
     fn update<'g>(&self, parameters: &Parameters<'g>, gradients: &[Value<'g>], rate: Value<'g>) {
         for ((name, p), &gradient) in parameters.trainable().into_iter().zip(gradients) {
-            let g = if self.weight_decay == 0.0 { gradient } else { gradient + p * self.weight_decay };
-            let direction = if self.momentum == 0.0 {
-                g
-            } else {
-                let old = moment("momentum", &name, p);
-                let m = old * self.momentum + g;
-                p.builder().update(old, m);
-                if self.nesterov { g + m * self.momentum } else { m }
-            };
-            p.builder().update(p, p - direction * rate);
+            for_layer(parameters, &name, || {
+                let g = if self.weight_decay == 0.0 { gradient } else { gradient + p * self.weight_decay };
+                let direction = if self.momentum == 0.0 {
+                    g
+                } else {
+                    let old = moment("momentum", &name, p);
+                    let m = old * self.momentum + g;
+                    p.builder().update(old, m);
+                    if self.nesterov { g + m * self.momentum } else { m }
+                };
+                p.builder().update(p, p - direction * rate);
+            });
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use meganeura_core::debug;
 use meganeura_core::dtype::DType;
+use meganeura_core::fuse::Provenance;
 use meganeura_core::index::{ExprId, Index};
 use meganeura_core::kernel::{Access, Arg, Axis, Body, Expr, Kernel, Role, Store};
 use meganeura_core::memory::{Binding, Buffer, Dispatch, Owner, Place, Plan, Port, StateLayout, StateSlot};
@@ -91,6 +92,7 @@ pub fn dispatch(kernel: usize, group: usize, bound: &[(usize, bool)]) -> Dispatc
         arg_binding: (0..bound.len()).collect(),
         group,
         label: format!("dispatch {group}"),
+        provenance: Provenance::default(),
     }
 }
 
