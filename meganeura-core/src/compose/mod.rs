@@ -1,6 +1,11 @@
 //! Functions built of ops: no new semantics, and no derivatives of their own. Fusion makes one kernel of each.
 
 mod activation;
+mod attention;
 mod loss;
+mod rope;
 mod softmax;
 mod statistics;
+
+pub use attention::{AttentionOptions, attention_reference};
+pub use rope::{Positions, Rope, RopePairs, RopeScaling};

@@ -1,6 +1,7 @@
 //! Tests over the op table, the builder, the text form and random graphs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod attention;
 mod builder;
 mod fuzz;
 mod gradient;
