@@ -11,7 +11,7 @@ use meganeura_core::oracle::{self, Array};
 use meganeura_core::pipeline::{Program, compile};
 use meganeura_core::rewrite::{RULES, RuleSet};
 use meganeura_core::schedule::Caps;
-use meganeura_core::testing::{Case, cases_of_op_table, cases_of_states, random_graph};
+use meganeura_core::testing::{Case, cases_of_compositions, cases_of_op_table, cases_of_states, random_graph};
 use std::collections::HashMap;
 
 fn raw(arrays: &HashMap<String, Array>) -> HashMap<String, Vec<f64>> {
@@ -127,6 +127,15 @@ fn programs_come_back_from_bytes() {
         let back: Program = postcard::from_bytes(&bytes).unwrap();
         assert_eq!((&back.plan, &back.layout), (&program.plan, &program.layout), "{}", case.name);
         assert_eq!((&back.initial, &back.report), (&program.initial, &program.report), "{}", case.name);
+    }
+}
+
+#[test]
+fn compositions_and_their_gradients_mean_what_graphs_mean() {
+    let cases = cases_of_compositions();
+    for options in [optimised(), Options::plain()] {
+        check_all(&cases, &options, false);
+        check_all(&cases, &options, true);
     }
 }
 

@@ -13,7 +13,7 @@ use meganeura_core::pipeline::compile;
 use meganeura_core::schedule::Numerics;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
-use meganeura_core::testing::{Case, cases_of_op_table, cases_of_states, random_graph};
+use meganeura_core::testing::{Case, cases_of_compositions, cases_of_op_table, cases_of_states, random_graph};
 use meganeura_wgpu::{Device, Session, StateStore};
 use std::collections::HashMap;
 
@@ -95,6 +95,11 @@ fn optimised() -> Options {
 fn the_op_table_agrees_with_the_oracle() {
     // Own functions are good to 10 units in the last place (tests/accuracy.rs), the driver's `exp` to less.
     check_all(&cases_of_op_table(), &optimised(), 4e-6);
+}
+
+#[test]
+fn compositions_and_their_gradients_agree_with_the_oracle() {
+    check_all(&cases_of_compositions(), &optimised(), 1e-5);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod activation;
 mod attention;
+mod elementwise;
 mod loss;
 mod rope;
 mod softmax;

@@ -175,11 +175,11 @@ impl Operation for BinaryOp {
     }
 }
 
-/// `∂aᵇ/∂a = b·a^(b−1)`, 0 where `b = 0`; `∂aᵇ/∂b = aᵇ·ln a`, 0 where `a = 0` (the limit for `b > 0`).
+/// `∂aᵇ/∂a = b·a^(b−1)`, 0 where `b = 0`; `∂aᵇ/∂b = aᵇ·ln a`, 0 where `a = 0` and `b ≥ 0` (the limit for `b > 0`).
 fn pow_vjp<'g>(a: Value<'g>, b: Value<'g>, y: Value<'g>, c: Value<'g>) -> [Value<'g>; 2] {
     let zero = c.like(0.0);
     let da = b.eq(zero).select(zero, c * b * a.pow(b - 1.0));
-    let at_zero = a.eq(zero);
+    let at_zero = a.eq(zero).and(b.ge(zero));
     let db = at_zero.select(zero, c * y * at_zero.select(c.like(1.0), a).log());
     [da, db]
 }

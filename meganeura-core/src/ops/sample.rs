@@ -30,6 +30,8 @@ pub enum Fill {
     /// A shuffled arithmetic progression over `[low, high]`, so that no two elements are close: for extrema, whose
     /// derivative by finite differences needs a gap.
     Spaced(f64, f64),
+    /// One after another of a list.
+    List(&'static [f64]),
     /// Truth values.
     Bool,
     /// Any 32 bits.

@@ -60,6 +60,7 @@ impl Draws {
                 let step = (high - low) / (n.max(2) - 1) as f64;
                 self.order(n).into_iter().map(|at| ty.dtype.round(low + step * at as f64)).collect()
             }
+            Fill::List(list) => list.iter().cycle().take(n).map(|&value| ty.dtype.round(value)).collect(),
             _ => (0..n).map(|_| self.element(ty.dtype, fill)).collect(),
         };
         Array::new(ty.clone(), data)
@@ -71,6 +72,7 @@ impl Draws {
                 let value = low + (high - low) * self.unit();
                 dtype.round(if dtype.is_float() { value } else { value.floor() })
             }
+            Fill::List(list) => dtype.round(self.pick(list)),
             Fill::Bool => f64::from(self.bits() & 1),
             Fill::Bits => match dtype {
                 DType::U32 => f64::from(self.bits()),

@@ -5,6 +5,7 @@
 #![allow(clippy::panic)]
 
 mod case;
+mod compositions;
 mod coverage;
 mod draws;
 mod fuzz;
@@ -13,6 +14,7 @@ mod states;
 mod step;
 
 pub use case::{Case, Variant, cases_of_op_table, cases_of_sample};
+pub use compositions::{Composition, Function, cases_of_compositions, compositions};
 pub use coverage::{Lack, lacks};
 pub use draws::Draws;
 pub use fuzz::random_graph;

@@ -6,7 +6,7 @@ use meganeura_core::ops::{Dot, Fill, Op, Operation, Sample};
 use meganeura_core::oracle::{Array, run};
 use meganeura_core::scalar::{Monoid, Scalar};
 use meganeura_core::shape::{Shape, TensorType};
-use meganeura_core::testing::{Draws, GradientError, Variant, gradcheck};
+use meganeura_core::testing::{Draws, GradientError, Variant, compositions, gradcheck};
 use std::collections::HashMap;
 
 fn is_differentiable(sample: &Sample) -> bool {
@@ -49,8 +49,6 @@ fn check(operands: &[Array], function: &Function<'_>) {
     gradcheck(operands, function).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Values away from 0, where ReLU has its kink.
-const SPACED: Fill = Fill::Spaced(-2.03, 2.0);
 const UNIFORM: Fill = Fill::Uniform(-2.0, 2.0);
 
 #[test]
@@ -66,12 +64,37 @@ fn a_missing_derivative_is_found() {
 }
 
 #[test]
-fn activations() {
-    let x = floats(&[&[3, 17]], SPACED);
-    check(&x, &|_, x| x[0].relu());
-    check(&x, &|_, x| x[0].gelu());
-    check(&x, &|_, x| x[0].gelu_tanh());
-    check(&x, &|_, x| x[0].silu());
+fn derivatives_of_every_composition_match_differences() {
+    let entries: Vec<_> = compositions().into_iter().filter(|entry| entry.smooth).collect();
+    let check = |entry: &meganeura_core::testing::Composition| {
+        let outcome = gradcheck(&entry.values(), &|_, x| (entry.function)(x));
+        outcome.err().map(|error| format!("{}: {error}", entry.name))
+    };
+    let failures: Vec<String> = entries.iter().filter_map(check).collect();
+    assert!(failures.is_empty(), "{} of {} fail:\n{}", failures.len(), entries.len(), failures.join("\n"));
+}
+
+/// Slopes at kinks and limits are PyTorch's.
+#[test]
+fn slopes_at_kinks() {
+    let at = |x: &[f64], function: &Function<'_>| {
+        gradient_at(&Array::new(TensorType::new(DType::F32, [x.len()]), x.to_vec()), &|g, x| function(g, x).sum_all())
+    };
+    assert_eq!(at(&[0.0, 6.0], &|_, x| x[0].relu6()), [0.0, 0.0]);
+    assert_eq!(at(&[-0.5, 2.0, 3.0], &|_, x| x[0].clamp(-0.5, 2.0)), [1.0, 1.0, 0.0]);
+    assert_eq!(at(&[0.0], &|_, x| x[0].leaky_relu(0.25)), [0.25]);
+    assert_eq!(at(&[0.0, 1e4], &|_, x| x[0].elu(2.0)), [2.0, 1.0]);
+    assert_eq!(at(&[0.0, 1e4], &|_, x| x[0].celu(0.5)), [1.0, 1.0]);
+    assert_eq!(at(&[0.0, 1e4, -1e4], &|_, x| x[0].softplus()), [0.5, 1.0, 0.0]);
+    assert_eq!(at(&[-3.0, 3.0], &|_, x| x[0].hardsigmoid()), [0.0, 0.0]);
+    let swish = at(&[-3.0, 3.0], &|_, x| x[0].hardswish());
+    assert!((swish[0] + 0.5).abs() < 1e-7 && (swish[1] - 1.5).abs() < 1e-7, "{swish:?}");
+    assert_eq!(at(&[0.0], &|_, x| x[0].softsign()), [1.0]);
+    assert_eq!(at(&[0.0], &|_, x| x[0].powf(2.0)), [0.0]);
+    assert_eq!(at(&[0.0], &|_, x| x[0].pow(x[0].like(2.0))), [0.0]);
+    assert_eq!(at(&[2.0], &|_, x| x[0].pow(x[0].like(0.0))), [0.0]);
+    // ∂aᵇ/∂b at a = 0: 0 from b = 0 on, −∞ below.
+    assert_eq!(at(&[0.0, 2.0, -1.0], &|_, x| x[0].like(0.0).pow(x[0])), [0.0, 0.0, f64::NEG_INFINITY]);
 }
 
 #[test]
