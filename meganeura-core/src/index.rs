@@ -287,6 +287,50 @@ pub fn unflatten(linear: &Index, shape: &Shape, axes: &[usize]) -> Vec<Index> {
         .collect()
 }
 
+/// The coordinates in `to` of the element at `coords` in `from`, a shape of as many elements.
+///
+/// Runs of dimensions that hold the same elements in both are converted on their own: a dimension that stays as it is
+/// keeps its coordinate, even one that runs out of bounds under a mask.
+pub fn reshape(coords: &[Index], from: &Shape, to: &Shape, axes: &[usize]) -> Vec<Index> {
+    let (mut made, mut taken) = (Vec::with_capacity(to.rank()), 0);
+    while made.len() < to.rank() {
+        let (run, made_run) = common_run(&from[taken..], &to[made.len()..]);
+        let (own, target) = (&from[taken..taken + run], &to[made.len()..made.len() + made_run]);
+        let coords = &coords[taken..taken + run];
+        // Extents of 1 aside, is it one dimension on both sides?
+        let long = |extents: &[usize]| {
+            let mut long = (0..extents.len()).filter(|&dim| extents[dim] != 1);
+            long.next().filter(|_| long.next().is_none())
+        };
+        match (long(own), long(target)) {
+            (Some(dim), Some(into)) if own[dim] == target[into] => {
+                let coord = |at: usize| if at == into { coords[dim].clone() } else { Index::constant(0) };
+                made.extend((0..made_run).map(coord));
+            }
+            _ => made.extend(unflatten(&flatten(coords, &Shape::from(own)), &Shape::from(target), axes)),
+        }
+        taken += run;
+    }
+    made
+}
+
+/// How many leading dimensions of each hold equally many elements: the fewest, or all where nothing fits. Further
+/// dimensions of extent 1 go with the run if nothing else follows them.
+fn common_run(from: &[usize], to: &[usize]) -> (usize, usize) {
+    let (mut run, mut made) = (0, 0);
+    let (mut own, mut target) = (1_usize, 1_usize);
+    while run < from.len() || made < to.len() {
+        if made > 0 && run > 0 && own == target && !from[run..].starts_with(&[1]) {
+            return (run, made);
+        }
+        let next = if own <= target && run < from.len() || made == to.len() { &mut run } else { &mut made };
+        *next += 1;
+        own = from[..run].iter().fold(1, |product: usize, &extent| product.saturating_mul(extent));
+        target = to[..made].iter().fold(1, |product: usize, &extent| product.saturating_mul(extent));
+    }
+    (run, made)
+}
+
 impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
@@ -333,6 +377,33 @@ mod tests {
         assert_eq!(merged[0].to_string(), "i0*3 + i1");
         assert_eq!(merged[1].to_string(), "i2");
         assert_eq!(unflatten(&flatten(&merged, &Shape::from([6, 5])), &Shape::from([2, 3, 5]), &axes), coords);
+    }
+
+    #[test]
+    fn reshaped_dimensions_that_stay_keep_their_coordinates() {
+        let (from, to) = (Shape::from([2, 6, 1, 5, 4]), Shape::from([2, 3, 2, 5, 1, 4]));
+        let axes = [2, 6, 7, 4];
+        // The window's coordinate leaves the dimension, which a mask tests.
+        let window = Index::axis(2).shifted(-1);
+        let coords = [Index::axis(0), Index::axis(1), Index::constant(0), window.clone(), Index::axis(3)];
+        let reshaped = reshape(&coords, &from, &to, &axes);
+        let split = [Index::axis(1).div(2, &axes), Index::axis(1).rem(2, &axes)];
+        let expected = [&[Index::axis(0)], &split[..], &[window], &[Index::constant(0), Index::axis(3)]].concat();
+        assert_eq!(reshaped, expected);
+        for (from, to) in [(&[][..], &[1][..]), (&[1], &[]), (&[6, 1], &[6]), (&[4, 9], &[6, 6]), (&[0, 3], &[2, 0])] {
+            let (from, to) = (Shape::from(from), Shape::from(to));
+            let coords: Vec<Index> = (0..from.rank()).map(Index::axis).collect();
+            let reshaped = reshape(&coords, &from, &to, &from);
+            assert_eq!(reshaped.len(), to.rank());
+            crate::oracle::for_each_point(&from, |point| {
+                let at = |index: &Index| index.eval(point, &no_values) as usize;
+                let coords: Vec<usize> = reshaped.iter().map(at).collect();
+                let linear = |shape: &Shape, coords: &[usize]| {
+                    coords.iter().zip(shape.strides()).map(|(c, s)| c * s).sum::<usize>()
+                };
+                assert_eq!(linear(&to, &coords), linear(&from, point), "{from} to {to}");
+            });
+        }
     }
 
     #[test]

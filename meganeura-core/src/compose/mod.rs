@@ -2,6 +2,7 @@
 
 mod activation;
 mod attention;
+mod conv;
 mod elementwise;
 mod loss;
 mod rope;
@@ -9,4 +10,5 @@ mod softmax;
 mod statistics;
 
 pub use attention::{AttentionOptions, attention_reference};
+pub use conv::ConvOptions;
 pub use rope::{Positions, Rope, RopePairs, RopeScaling};

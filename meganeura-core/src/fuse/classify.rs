@@ -39,8 +39,10 @@ const MOST_DEPTH: usize = 40;
 const MOST_WORK: usize = 160;
 /// Operations that are rather repeated than stored, if they read one tensor.
 const CHEAP_WORK: usize = 3;
-/// Tensors that one inlined expression reads: fewer than the storage bindings every device has.
+/// Tensors that one inlined expression reads, scalars aside.
 const MOST_LOADS: usize = 5;
+/// Tensors that a kernel of one node reads, scalars too: with its result the eight storage bindings that every device has.
+const MOST_BOUND: usize = 7;
 
 struct Inlined {
     depth: usize,
@@ -58,6 +60,10 @@ pub(super) fn classify(graph: &Graph, options: FuseOptions) -> Vec<Class> {
     for id in graph.ids() {
         let node = graph.node(id);
         let mut own = combine(graph, id, &classes, &inlined);
+        while own.loads.len() > MOST_BOUND && store_an_operand(graph, id, &mut classes, &mut inlined) {
+            own = combine(graph, id, &classes, &inlined);
+        }
+        let wide = own.loads.iter().filter(|load| graph.node(**load).ty.elements() > 1).count();
         let class = match node.op.lower(&graph.operand_types(node), &node.ty) {
             Lowering::Leaf => Class::Leaf,
             Lowering::Fold { .. } | Lowering::Contract { .. } => Class::Anchor,
@@ -65,18 +71,49 @@ pub(super) fn classify(graph: &Graph, options: FuseOptions) -> Vec<Class> {
             Lowering::Point if node.op.is_view() => Class::Inline,
             Lowering::Point if !options.elementwise => Class::Root,
             Lowering::Point => {
-                let large = own.depth > MOST_DEPTH || own.work > MOST_WORK || own.loads.len() > MOST_LOADS;
-                let cheap = !own.costly && own.work <= CHEAP_WORK && own.loads.len() <= 1;
+                let large = own.depth > MOST_DEPTH || own.work > MOST_WORK || wide > MOST_LOADS;
+                let cheap = !own.costly && own.work <= CHEAP_WORK && wide <= 1;
                 if large || (uses[id.index()] > 1 && !cheap) { Class::Root } else { Class::Inline }
             }
         };
         if class != Class::Inline {
-            own = Inlined { depth: 0, work: 0, costly: false, loads: vec![id] };
+            own = Inlined::stored(id);
         }
         classes.push(class);
         inlined.push(own);
     }
     classes
+}
+
+impl Inlined {
+    /// What is left of the expression of a node that is in memory: one load.
+    fn stored(id: NodeId) -> Inlined {
+        Inlined { depth: 0, work: 0, costly: false, loads: vec![id] }
+    }
+}
+
+/// Makes a root of the operand that reads the most tensors, seen through views; false if none reads several.
+fn store_an_operand(graph: &Graph, id: NodeId, classes: &mut [Class], inlined: &mut [Inlined]) -> bool {
+    let source = |operand: &NodeId| through_views(graph, *operand);
+    let of_several =
+        |source: &NodeId| classes[source.index()] == Class::Inline && inlined[source.index()].loads.len() > 1;
+    let operands = graph.node(id).operands.iter();
+    let found = operands
+        .filter(|operand| of_several(&source(operand)))
+        .max_by_key(|operand| inlined[source(operand).index()].loads.len());
+    let Some(&operand) = found else { return false };
+    let source = source(&operand);
+    classes[source.index()] = Class::Root;
+    inlined[source.index()] = Inlined::stored(source);
+    let (mut views, mut at) = (Vec::new(), operand);
+    while at != source {
+        views.push(at);
+        at = graph.node(at).operands[0];
+    }
+    for view in views.into_iter().rev() {
+        inlined[view.index()] = combine(graph, view, classes, inlined);
+    }
+    true
 }
 
 /// The expression that `id` would be, inlined over its operands.
@@ -90,20 +127,25 @@ fn combine(graph: &Graph, id: NodeId, classes: &[Class], inlined: &[Inlined]) ->
         own.depth = own.depth.max(below.depth + 1);
         own.work += below.work;
         own.costly |= below.costly;
-        own.loads.extend(below.loads.iter().filter(|load| graph.node(**load).ty.elements() > 1));
+        own.loads.extend(&below.loads);
     }
     own.loads.sort_unstable();
     own.loads.dedup();
     own
 }
 
-/// Elementwise nodes that must be in memory: what leaves the program, and what a contraction reads (its operands are
-/// read once a tile, so work on them would be repeated for each).
+/// Elementwise nodes that must be in memory: what leaves the program, and what a contraction or a fold of several operands
+/// reads (elements are read once a tile, or by many results, so work on them would be repeated for each).
 fn forced_roots(graph: &Graph) -> Vec<bool> {
     let mut forced = vec![false; graph.nodes().len()];
     graph.roots().for_each(|root| forced[root.index()] = true);
     for node in graph.nodes() {
-        if matches!(node.op.lower(&graph.operand_types(node), &node.ty), Lowering::Contract { .. }) {
+        let repeats = match node.op.lower(&graph.operand_types(node), &node.ty) {
+            Lowering::Contract { .. } => true,
+            Lowering::Fold { .. } => node.operands.len() > 1,
+            Lowering::Point | Lowering::Leaf => false,
+        };
+        if repeats {
             for &operand in &node.operands {
                 let source = through_views(graph, operand);
                 forced[source.index()] |= !graph.node(source).op.is_view();

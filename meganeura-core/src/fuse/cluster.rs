@@ -99,8 +99,8 @@ impl<'a> Clustering<'a> {
         let cluster = match node.op.lower(&self.graph.operand_types(node), &node.ty) {
             Lowering::Fold { extents, .. } => self.place_fold(id, &extents),
             Lowering::Contract { depth, .. } if depth.contains(&0) => self.place_point(id),
-            Lowering::Contract { batch, rows, cols, depth, order } => {
-                self.open_contract(id, [&batch, &rows, &cols, &depth], &order)
+            Lowering::Contract { batch, rows, cols, depth, position } => {
+                self.open_contract(id, [&batch, &rows, &cols, &depth], position)
             }
             Lowering::Point | Lowering::Leaf => self.place_point(id),
         };
@@ -265,13 +265,12 @@ impl<'a> Clustering<'a> {
         }
     }
 
-    fn open_contract(&mut self, id: NodeId, extents: [&[usize]; 4], order: &[usize]) -> usize {
+    fn open_contract(&mut self, id: NodeId, extents: [&[usize]; 4], position: Vec<Index>) -> usize {
         let roles = [Role::Parallel, Role::Row, Role::Col, Role::Reduce];
         let axes = |(extents, role): (&[usize], Role)| {
             extents.iter().map(move |&extent| Axis { extent, role }).collect::<Vec<_>>()
         };
         let axes = extents.into_iter().zip(roles).flat_map(axes).collect();
-        let position = order.iter().map(|&axis| Index::axis(axis)).collect();
         self.open(id, Kind::Contract, axes, position)
     }
 

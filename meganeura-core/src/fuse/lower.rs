@@ -280,4 +280,18 @@ impl PointContext for Context<'_, '_> {
         self.builder.mask.truncate(outer);
         result
     }
+
+    fn filled(&mut self, bounds: Vec<Bound>, value: ExprId, fill: Scalar) -> ExprId {
+        let builder = &mut *self.builder;
+        let zero = fill.value().to_bits() == 0;
+        if let Expr::Load { mask, .. } = &builder.exprs[value.0 as usize]
+            && zero
+            && bounds.iter().all(|bound| mask.contains(bound) || bound.always_holds(&builder.extents))
+        {
+            return value;
+        }
+        let within = builder.add(Expr::Within(bounds));
+        let fill = builder.add(Expr::Const(fill));
+        builder.add(Expr::Select(within, value, fill))
+    }
 }

@@ -75,13 +75,17 @@ pub(crate) fn number<T: FromStr>(attributes: &str, key: &str) -> Option<T> {
 
 /// `[a, b, …]`.
 pub(crate) fn list(text: &str) -> Option<Vec<usize>> {
-    parts(text.strip_prefix('[')?.strip_suffix(']')?).into_iter().map(|part| part.parse().ok()).collect()
+    list_of(text, |part| part.parse().ok())
 }
 
 /// `[[a, …], [b, …]]`.
 pub(crate) fn two_lists(text: &str) -> Option<[Vec<usize>; 2]> {
-    let lists = parts(text.strip_prefix('[')?.strip_suffix(']')?).into_iter().map(list).collect::<Option<Vec<_>>>()?;
-    lists.try_into().ok()
+    list_of(text, list)?.try_into().ok()
+}
+
+/// `[a, b, …]` of whatever `parse` reads.
+pub(crate) fn list_of<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    parts(text.strip_prefix('[')?.strip_suffix(']')?).into_iter().map(parse).collect()
 }
 
 /// A scalar as it displays: `1.5f32`, `NaNf32`, `-inff16`, `7u32`, `1bool`.

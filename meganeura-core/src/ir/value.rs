@@ -195,6 +195,18 @@ impl<'g> Value<'g> {
         self.builder.push(Op::Dot(dims), &[self, other])
     }
 
+    /// Convolution with dimension names and windows; see [`ops::Conv`], and [`Value::conv`] for the usual ones.
+    #[track_caller]
+    pub fn conv_general(self, taps: Value<'g>, conv: ops::Conv) -> Value<'g> {
+        self.builder.push(Op::Conv(conv), &[self, taps])
+    }
+
+    /// Windows over some dimensions, as further dimensions; see [`ops::Unfold`].
+    #[track_caller]
+    pub fn unfold(self, unfold: ops::Unfold) -> Value<'g> {
+        self.builder.push(Op::Unfold(unfold), &[self])
+    }
+
     /// Matrix product over the last two dimensions, `[…, m, k] × […, k, n] → […, m, n]`; the leading dimensions
     /// broadcast.
     #[track_caller]

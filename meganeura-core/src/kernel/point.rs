@@ -2,6 +2,7 @@
 
 use crate::index::Index;
 use crate::kernel::{Bound, Expr, ExprId};
+use crate::scalar::Scalar;
 
 /// The kernel under construction cannot hold that element: some operand lies in it at another point of its space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,4 +31,8 @@ pub trait PointContext {
         bounds: &[Bound],
         inside: &mut dyn FnMut(&mut dyn PointContext) -> Result<ExprId, Mismatch>,
     ) -> Result<ExprId, Mismatch>;
+
+    /// `value`, which came from inside of [`masked`](PointContext::masked) with these bounds, where they hold, else `fill`:
+    /// only loads are 0 outside by themselves.
+    fn filled(&mut self, bounds: Vec<Bound>, value: ExprId, fill: Scalar) -> ExprId;
 }

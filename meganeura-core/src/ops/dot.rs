@@ -178,7 +178,8 @@ impl Operation for Dot {
     }
     fn lower(&self, operands: &[TensorType], result: &TensorType) -> Lowering {
         let [batch, rows, cols, depth] = self.extents(operands);
-        Lowering::Contract { batch, rows, cols, depth, order: (0..result.shape.rank()).collect() }
+        let position = (0..result.shape.rank()).map(Index::axis).collect();
+        Lowering::Contract { batch, rows, cols, depth, position }
     }
     fn point(
         &self,

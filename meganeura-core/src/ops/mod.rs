@@ -8,6 +8,7 @@
 mod broadcast;
 mod cast;
 mod compare;
+mod conv;
 mod dot;
 mod elementwise;
 mod gather;
@@ -22,10 +23,13 @@ mod sample;
 mod scatter_add;
 mod slice;
 mod stop_gradient;
+mod unfold;
+mod window;
 
 pub use broadcast::Broadcast;
 pub use cast::{Bitcast, Cast};
 pub use compare::{CompareOp, Select};
+pub use conv::{Conv, ConvDim};
 pub use dot::{Dot, matmul};
 pub use elementwise::{BinaryOp, UnaryOp};
 pub use gather::Gather;
@@ -40,6 +44,8 @@ pub use sample::{Fill, Sample, SampleOperand};
 pub use scatter_add::ScatterAdd;
 pub use slice::Slice;
 pub use stop_gradient::StopGradient;
+pub use unfold::Unfold;
+pub use window::Window;
 
 use crate::index::Index;
 use crate::ir::{Value, Violation};
@@ -153,8 +159,8 @@ pub enum Lowering {
         cols: Vec<usize>,
         /// Extents of the axes summed over.
         depth: Vec<usize>,
-        /// Dimension `d` of the result is axis `order[d]` of batch, rows and cols.
-        order: Vec<usize>,
+        /// For each dimension of the result its coordinate; the axes are batch, rows, cols, depth.
+        position: Vec<Index>,
     },
 }
 
@@ -258,6 +264,10 @@ ops! {
     Reduce(Reduce),
     /// Sums of products.
     Dot(Dot),
+    /// Sums of products over windows.
+    Conv(Conv),
+    /// Windows as dimensions.
+    Unfold(Unfold),
     /// Elements by index.
     Gather(Gather),
     /// Sums by index.

@@ -4,7 +4,7 @@ use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::ir::{Value, Violation, text};
-use crate::kernel::{Bound, Expr, ExprId, Mismatch, PointContext};
+use crate::kernel::{Bound, ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::scalar::Scalar;
 use crate::shape::TensorType;
@@ -74,9 +74,7 @@ impl Operation for Pad {
             .map(|dim| Bound { index: source[dim].clone(), extent: shape[dim] })
             .collect();
         let inside = cx.masked(&bounds, &mut |cx| cx.operand(0, &source))?;
-        let within = cx.push(Expr::Within(bounds));
-        let fill = cx.push(Expr::Const(self.fill));
-        Ok(cx.push(Expr::Select(within, inside, fill)))
+        Ok(cx.filled(bounds, inside, self.fill))
     }
     fn is_view(&self) -> bool {
         true

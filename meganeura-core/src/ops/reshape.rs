@@ -2,7 +2,7 @@
 
 use super::{Fill, Op, Operation, Sample, SampleOperand, Vjp, operand_count};
 use crate::dtype::DType;
-use crate::index::{Index, flatten, unflatten};
+use crate::index::{self, Index};
 use crate::ir::{Value, Violation};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
@@ -45,11 +45,11 @@ impl Operation for Reshape {
         coords: &[Index],
     ) -> Result<ExprId, Mismatch> {
         let axes = cx.axes().to_vec();
-        let coords = unflatten(&flatten(coords, &result.shape), &operands[0].shape, &axes);
+        let coords = index::reshape(coords, &result.shape, &operands[0].shape, &axes);
         cx.operand(0, &coords)
     }
     fn carry(&self, operand: &TensorType, result: &TensorType, coords: &[Index], axes: &[usize]) -> Option<Vec<Index>> {
-        Some(unflatten(&flatten(coords, &operand.shape), &result.shape, axes))
+        Some(index::reshape(coords, &operand.shape, &result.shape, axes))
     }
     fn is_view(&self) -> bool {
         true

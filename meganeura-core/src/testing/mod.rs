@@ -12,6 +12,7 @@ mod fuzz;
 mod gradcheck;
 mod states;
 mod step;
+mod windows;
 
 pub use case::{Case, Variant, cases_of_op_table, cases_of_sample};
 pub use compositions::{Composition, Function, cases_of_compositions, compositions};

@@ -10,7 +10,7 @@ use crate::shape::{Shape, TensorType};
 impl<'g> Growth<'g> {
     /// Adds a random op, with the guards that keep values tame.
     pub(super) fn step(&mut self) {
-        match self.draws.below(22) {
+        match self.draws.below(24) {
             0..=2 => self.unary(),
             3..=6 => self.binary(),
             7 => self.select(),
@@ -25,6 +25,8 @@ impl<'g> Growth<'g> {
             17..=18 => self.dot(),
             19 => self.gather(),
             20 => self.scatter_add(),
+            21 => self.conv(),
+            22 => self.unfold(),
             _ => self.made(),
         }
     }

@@ -3,6 +3,7 @@
 
 mod attention;
 mod builder;
+mod conv;
 mod fuzz;
 mod gradient;
 mod registry;
