@@ -8,6 +8,7 @@ use crate::pipelines::PipelineKey;
 use crate::record::{Recorded, Recording};
 use crate::transfer;
 use crate::wgsl::{self, Module};
+use meganeura_core::debug::Log;
 use meganeura_core::memory::{Binding, Dispatch, Plan, Port};
 use meganeura_core::schedule::Spec;
 use meganeura_core::tensor::Tensor;
@@ -39,12 +40,14 @@ impl GpuProgram {
         arenas: &[wgpu::Buffer],
         options: &SessionOptions,
         report: &mut Report,
+        log: &Log,
     ) -> Result<GpuProgram, DeviceError> {
         gpu.check()?;
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
         let printed = print(gpu, plan)?;
         report.seconds.print = lap();
+        printed.show(log);
         let (pipelines, pipeline_of) = compile(gpu, plan, &printed, options)?;
         report.pipelines = pipelines.len();
         report.seconds.compile = lap();
@@ -104,6 +107,15 @@ struct Printed<'p> {
     examples: Vec<&'p Dispatch>,
     /// The module of each dispatch.
     module_of: Vec<usize>,
+}
+
+impl Printed<'_> {
+    /// Shows the text of each module, under the label of a dispatch of it.
+    fn show(&self, log: &Log) {
+        for (at, (module, example)) in self.modules.iter().zip(&self.examples).enumerate() {
+            log.show(5, &["kernel-", &at.to_string(), ".wgsl"], || format!("// {}\n{}", example.label, module.source));
+        }
+    }
 }
 
 /// Prints each distinct combination of kernel, schedule and bindings once, in parallel.
