@@ -101,7 +101,7 @@ fn plan_text(plan: &Plan) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
     for (at, dispatch) in plan.dispatches.iter().enumerate() {
-        let Dispatch { kernel, spec, group, label, bindings, arg_binding } = dispatch;
+        let Dispatch { kernel, spec, group, label, bindings, arg_binding, .. } = dispatch;
         let _ = writeln!(text, "dispatch {at}: {label}\n  group {group}, kernel {kernel}, {spec:?}");
         for (arg, &binding) in arg_binding.iter().enumerate() {
             let Some(Binding { place, writable }) = bindings.get(binding) else { continue };
