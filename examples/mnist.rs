@@ -18,6 +18,7 @@ mod plot;
 use arguments::Arguments;
 use clap::Parser;
 use console::{Progress, line};
+use meganeura::HostSpans;
 use meganeura::prelude::*;
 use network::{Classifier, Learner};
 use std::error::Error as StdError;
@@ -25,11 +26,14 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tracing_subscriber::layer::SubscriberExt;
 
 /// Images of one evaluation step; 10,000 is no multiple of it, so the last step is padded.
 const TEST_BATCH: usize = 256;
 /// Steps at the start in which the learning rate rises, as a share of all steps.
 const WARMUP: f64 = 0.05;
+/// Steps that `--profile` times.
+const PROFILED_STEPS: usize = 20;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -58,6 +62,10 @@ fn is_closed_pipe(error: &(dyn StdError + 'static)) -> bool {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn StdError>> {
+    let spans = HostSpans::default();
+    if arguments.trace().is_some() {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(spans.clone()))?;
+    }
     let mnist = Mnist::load(&arguments.data())?;
     let batch = arguments.batch_size as usize;
     let images = mnist.train.len();
@@ -78,13 +86,18 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn StdError>> {
     if images % batch != 0 {
         line(format_args!("each epoch leaves out {} of {images} images, other ones each time", images % batch))?;
     }
-    let losses = train(arguments, &mnist, learner)?;
+    let losses = train(arguments, &mnist, learner, &spans)?;
     report_losses(arguments, &losses)?;
     test(&arguments.weights(), &device, &mnist)
 }
 
 /// Trains, tests after each epoch, saves the weights. The loss of every step.
-fn train(arguments: &Arguments, mnist: &Mnist, mut learner: Learner) -> Result<Vec<f32>, Box<dyn StdError>> {
+fn train(
+    arguments: &Arguments,
+    mnist: &Mnist,
+    mut learner: Learner,
+    spans: &HostSpans,
+) -> Result<Vec<f32>, Box<dyn StdError>> {
     let batch = arguments.batch_size as usize;
     let mut evaluation = Classifier::beside(&learner, TEST_BATCH)?;
     let per_epoch = mnist.train.len() / batch;
@@ -113,7 +126,19 @@ fn train(arguments: &Arguments, mnist: &Mnist, mut learner: Learner) -> Result<V
     let weights = arguments.weights();
     learner.save(&weights)?;
     line(format_args!("weights: {}", weights.display()))?;
+    // After saving: the steps that are timed would change the weights.
+    profile(arguments, spans, &mut learner)?;
     Ok(losses)
+}
+
+/// Prints what a step spends its time on, and writes the trace.
+fn profile(arguments: &Arguments, spans: &HostSpans, learner: &mut Learner) -> Result<(), Box<dyn StdError>> {
+    let Some(file) = &arguments.profile else { return Ok(()) };
+    let profile = learner.profile(PROFILED_STEPS)?;
+    line(&profile)?;
+    let Some(file) = file else { return Ok(()) };
+    let text = profile.trace(&spans.take()).to_string();
+    std::fs::write(file, text).map_err(|error| format!("{}: cannot be written: {error}", file.display()).into())
 }
 
 /// Makes the folder and the files to write, so that a wrong path is told before the training and not after it.
@@ -125,7 +150,7 @@ fn claim_outputs(arguments: &Arguments) -> Result<(), Box<dyn StdError>> {
         return Err(format!("{}: is a folder, expected a file or nothing", weights.display()).into());
     }
     let mut claimed = vec![weights];
-    for file in [&arguments.losses, &arguments.plot].into_iter().flatten() {
+    for file in [arguments.losses.as_ref(), arguments.plot.as_ref(), arguments.trace()].into_iter().flatten() {
         // Opened, but neither emptied nor made anew before there is something to write.
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
         opened.map_err(|error| format!("{}: cannot be written: {error}", file.display()))?;

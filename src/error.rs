@@ -7,7 +7,7 @@ use meganeura_nn::checkpoint::CheckpointError;
 use meganeura_nn::data::DataError;
 use meganeura_nn::loss::LabelError;
 use meganeura_nn::train::InitError;
-use meganeura_wgpu::DeviceError;
+use meganeura_wgpu::{DeviceError, ProfileError};
 
 /// Whatever can go wrong, for programs that handle it in one place.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,9 @@ pub enum Error {
     /// A device, store or session failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A profile could not be made.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// Host data do not make the tensor asked for.
     #[error(transparent)]
     Tensor(#[from] TensorError),

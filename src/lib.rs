@@ -13,8 +13,8 @@ pub use meganeura_core::pipeline::{CompileError, Program, compile};
 pub use meganeura_core::{cost, dtype, ir, memory, ops, options, oracle, pipeline, scalar, schedule, shape, tensor};
 pub use meganeura_nn as nn;
 pub use meganeura_wgpu::{
-    AdapterSummary, Device, DeviceError, DeviceInfo, DeviceKind, Selector, Session, SessionOptions, StateStore,
-    adapters,
+    AdapterSummary, Device, DeviceError, DeviceInfo, DeviceKind, HostSpans, Profile, Selector, Session, SessionOptions,
+    StateStore, adapters, profile,
 };
 
 /// What most programs use.

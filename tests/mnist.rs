@@ -102,6 +102,24 @@ fn it_learns_saves_and_tells_the_accuracy_last() {
 }
 
 #[test]
+fn a_profile_is_printed_and_traced_and_the_weights_are_those_of_the_training() {
+    let folder = Folder::new("profile");
+    let weights = |arguments: &[&str]| {
+        let output = folder.run(&[&["--device", "cpu", "--epochs", "1"], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (fs::read(folder.0.join("weights/mnist.safetensors")).unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (plain, _) = weights(&[]);
+    let (printed, text) = weights(&["--profile"]);
+    let (traced, _) = weights(&["--profile", "trace.json"]);
+    assert!(plain == printed && plain == traced);
+    assert!(text.contains("fc1, backward") && text.contains("ceilings: ") && text.contains("contract"), "{text}");
+    let trace: serde_json::Value = serde_json::from_slice(&fs::read(folder.0.join("trace.json")).unwrap()).unwrap();
+    let has = |name: &str| trace["traceEvents"].as_array().unwrap().iter().any(|event| event["name"] == name);
+    assert!(has("step 19") && has("compile") && has("session") && has("write"));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bits_and_another_one_does_not() {
     let folder = Folder::new("seed");
     let run = |seed| folder.losses(&["--device", "cpu", "--epochs", "1", "--batch-size", "100", "--seed", seed]);

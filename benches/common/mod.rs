@@ -30,12 +30,12 @@ pub fn spin(session: &mut Session, duration: Duration) -> Result<(), Error> {
 /// that have none.
 pub fn dispatch_seconds(session: &mut Session, repeats: usize) -> Result<Option<Vec<f64>>, Error> {
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); session.plan().dispatches.len()];
-    for _ in 0..repeats {
-        let profile = match session.profile_step() {
-            Err(meganeura::DeviceError::Unsupported { .. }) => return Ok(None),
-            profile => profile?,
-        };
-        samples.iter_mut().zip(profile).for_each(|(samples, (_, seconds))| samples.push(seconds));
+    let times = match session.time(repeats) {
+        Err(meganeura::DeviceError::Unsupported { .. }) => return Ok(None),
+        times => times?,
+    };
+    for step in times {
+        samples.iter_mut().zip(step.seconds()).for_each(|(samples, seconds)| samples.push(seconds));
     }
     Ok(Some(samples.into_iter().map(median).collect()))
 }

@@ -34,12 +34,21 @@ pub struct Arguments {
     /// Writes the loss of every step, one a line
     #[arg(long, value_name = "FILE")]
     pub losses: Option<PathBuf>,
+    /// Tells what a training step spends its time on, after the training; with a file also as a trace for
+    /// chrome://tracing and ui.perfetto.dev
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    pub profile: Option<Option<PathBuf>>,
 }
 
 impl Arguments {
     /// The folder of the data set.
     pub fn data(&self) -> PathBuf {
         self.data.clone().unwrap_or_else(|| beside("data/mnist"))
+    }
+
+    /// The file for the trace.
+    pub fn trace(&self) -> Option<&PathBuf> {
+        self.profile.as_ref()?.as_ref()
     }
 
     /// The file for the weights.

@@ -1,6 +1,7 @@
 //! Programs on a device: one that learns, one that only classifies.
 
 use crate::model::{self, Model};
+use meganeura::Profile;
 use meganeura::nn::data::LabelledImages;
 use meganeura::prelude::*;
 use std::path::Path;
@@ -37,6 +38,11 @@ impl Learner {
         self.session.write("rate", &Tensor::scalar(rate))?;
         self.session.step()?;
         Ok(self.session.read("loss")?.as_f32()?.iter().sum())
+    }
+
+    /// What a step on the last batch spends its time on. These steps learn like others.
+    pub fn profile(&mut self, steps: usize) -> Result<Profile, Error> {
+        Ok(self.session.profile(steps)?)
     }
 
     /// Writes the weights, without what the optimiser keeps.

@@ -9,6 +9,7 @@ mod buffers;
 pub mod device;
 pub mod error;
 mod pipelines;
+pub mod profile;
 mod record;
 pub mod session;
 pub mod store;
@@ -17,5 +18,6 @@ pub mod wgsl;
 
 pub use device::{AdapterSummary, Device, DeviceInfo, DeviceKind, Selector, adapters};
 pub use error::{DeviceError, LayoutMismatch};
+pub use profile::{HostSpans, Profile, ProfileError};
 pub use session::{Report, Session, SessionOptions, ShaderChecks};
 pub use store::StateStore;

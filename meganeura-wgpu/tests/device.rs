@@ -11,6 +11,11 @@ use std::sync::Arc;
 
 /// The GPU of [`gpu`] opened by the caller, with the caller's own handle of it.
 fn shared() -> Option<(wgpu::Device, Device)> {
+    shared_with(wgpu::Features::empty())
+}
+
+/// As [`shared`], with optional features, as far as the adapter has them.
+fn shared_with(features: wgpu::Features) -> Option<(wgpu::Device, Device)> {
     gpu()?;
     let descriptor = wgpu::InstanceDescriptor {
         backends: wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12,
@@ -18,7 +23,8 @@ fn shared() -> Option<(wgpu::Device, Device)> {
     };
     let instance = wgpu::Instance::new(descriptor);
     let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).unwrap();
-    let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).unwrap();
+    let descriptor = wgpu::DeviceDescriptor { required_features: features & adapter.features(), ..Default::default() };
+    let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).unwrap();
     Some((device.clone(), Device::from_wgpu(device, queue)))
 }
 
@@ -71,8 +77,24 @@ fn a_callers_device_runs_programs_within_its_own_limits() {
     assert_eq!(device.caps().max_buffer_bytes, 256 << 20, "wgpu's default limits were asked for");
     assert!(!device.caps().f16 && device.caps().subgroup.is_none() && device.caps().cooperative.is_empty());
     assert_eq!(running(&device).read("sum").unwrap(), ones());
-    let error = running(&device).profile_step().unwrap_err();
+    let error = running(&device).time(1).unwrap_err();
     assert!(matches!(error, DeviceError::Unsupported { .. }), "{error}");
+}
+
+#[test]
+fn devices_that_take_timestamps_at_passes_only_time_dispatches_too() {
+    let Some((handle, device)) = shared_with(wgpu::Features::TIMESTAMP_QUERY) else { return };
+    let store = StateStore::new(&device, &StateLayout::default()).unwrap();
+    let mut session = Session::new(&device, Arc::new(chain()), &store).unwrap();
+    session.write("x", &ones()).unwrap();
+    let times = session.time(2);
+    if !handle.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
+        return assert!(matches!(times, Err(DeviceError::Unsupported { .. })), "{times:?}");
+    }
+    let times = times.unwrap();
+    assert!(times.iter().all(|step| step.dispatches.len() == 3), "{times:?}");
+    assert!(times.iter().flat_map(|step| &step.dispatches).all(|[start, end]| start <= end), "{times:?}");
+    assert_eq!(session.read("y").unwrap(), Tensor::from_f32([N], vec![9.0; N]).unwrap());
 }
 
 #[test]

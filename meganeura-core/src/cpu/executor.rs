@@ -109,6 +109,14 @@ impl Executor {
     /// If the buffers do not fit the plan, or a computed index (a gather) is out of bounds: then the dispatches before
     /// it are done and its own results are undefined.
     pub fn run(&self, buffers: &[Buffer]) -> Result<(), RunError> {
+        self.run_observed(buffers, &mut |_| ())
+    }
+
+    /// As [`Executor::run`]; `after` is called after each dispatch with its position in [`Plan::dispatches`].
+    ///
+    /// # Errors
+    /// Those of [`Executor::run`].
+    pub fn run_observed(&self, buffers: &[Buffer], after: &mut dyn FnMut(usize)) -> Result<(), RunError> {
         self.check(buffers)?;
         // Locks are taken in one order by everybody, so that two programs never wait for each other.
         let mut distinct: Vec<&Buffer> = buffers.iter().collect();
@@ -124,6 +132,7 @@ impl Executor {
             .collect();
         for (at, dispatch) in self.plan.dispatches.iter().enumerate() {
             self.dispatch(at, dispatch, &held)?;
+            after(at);
         }
         Ok(())
     }

@@ -11,7 +11,6 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::panic::Location;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// A graph under construction. Methods take `&self`, so calls nest; values are `Copy`.
 ///
@@ -21,27 +20,13 @@ pub struct Builder {
     draft: RefCell<Draft>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Draft {
     graph: Graph,
-    begun: Instant,
     errors: Vec<BuildError>,
     names: HashSet<(&'static str, String)>,
     updated: HashSet<StateId>,
     origin: Origin,
-}
-
-impl Default for Draft {
-    fn default() -> Draft {
-        Draft {
-            graph: Graph::default(),
-            begun: Instant::now(),
-            errors: Vec::new(),
-            names: HashSet::new(),
-            updated: HashSet::new(),
-            origin: Origin::default(),
-        }
-    }
 }
 
 /// What a state is.
@@ -204,9 +189,7 @@ impl Builder {
     /// # Errors
     /// All [`BuildError`]s, in the order in which they were made.
     pub fn finish(self) -> Result<Graph, BuildErrors> {
-        let mut draft = self.draft.into_inner();
-        let time = &mut draft.graph.time;
-        time.build = draft.begun.elapsed().saturating_sub(time.differentiate);
+        let draft = self.draft.into_inner();
         if draft.errors.is_empty() { Ok(draft.graph) } else { Err(BuildErrors(draft.errors)) }
     }
 
@@ -254,11 +237,6 @@ impl Builder {
 
     pub(crate) fn poison(&self) -> Value<'_> {
         Value { builder: self, id: POISON }
-    }
-
-    /// Counts time as that of differentiation.
-    pub(crate) fn spent_differentiating(&self, time: Duration) {
-        self.draft.borrow_mut().graph.time.differentiate += time;
     }
 
     /// Looks at the graph so far.

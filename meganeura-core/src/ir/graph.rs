@@ -1,7 +1,6 @@
 //! The data structure.
 
 use crate::ops::Op;
-use crate::report::MakingTime;
 use crate::scalar::Scalar;
 use crate::shape::TensorType;
 use serde::{Deserialize, Serialize};
@@ -120,7 +119,6 @@ pub struct Graph {
     pub(crate) states: Vec<StateDecl>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) updates: Vec<Update>,
-    pub(crate) time: MakingTime,
 }
 
 impl Graph {

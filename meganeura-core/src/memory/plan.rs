@@ -1,7 +1,7 @@
 //! A planned program as plain data: all that an executor needs.
 
 use crate::fuse::Provenance;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Role};
 use crate::schedule::Spec;
 use crate::shape::TensorType;
 use serde::{Deserialize, Serialize};
@@ -68,9 +68,14 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// The kind of kernel, for profiles: the schedule's, and whether it does a part of a kernel's work or combines parts.
-    pub fn family(&self) -> String {
-        let family = self.spec.family();
+    /// The kind of its kernel, for profiles: the schedule's, and whether it does a part of the work or combines parts.
+    pub fn family(&self, kernel: &Kernel) -> String {
+        // The CPU device has one schedule for all kinds.
+        let family = match self.spec {
+            Spec::Map { .. } if kernel.is_contraction() => "contract",
+            Spec::Map { .. } if kernel.axes.iter().any(|axis| axis.role == Role::Reduce) => "row",
+            spec => spec.family(),
+        };
         match self.provenance.part {
             None => family.to_string(),
             Some(part) if part.at + 1 < part.of => format!("{family} split"),

@@ -80,7 +80,6 @@ pub fn simplify(graph: &Graph, rules: &[Rule]) -> Result<Graph, GraphError> {
         updates: updates.collect(),
         nodes: rebuild.nodes,
         states: graph.states.clone(),
-        time: graph.time,
     };
     Ok(without_dead(&rewritten))
 }
@@ -161,8 +160,7 @@ fn without_dead(graph: &Graph) -> Graph {
     let rename = |id: NodeId| renamed[id.index()];
     let outputs = graph.outputs.iter().map(|output| Output { name: output.name.clone(), value: rename(output.value) });
     let updates = graph.updates.iter().map(|update| Update { state: update.state, value: rename(update.value) });
-    let (states, time) = (graph.states.clone(), graph.time);
-    Graph { outputs: outputs.collect(), updates: updates.collect(), nodes, states, time }
+    Graph { outputs: outputs.collect(), updates: updates.collect(), nodes, states: graph.states.clone() }
 }
 
 impl std::fmt::Debug for Rule {

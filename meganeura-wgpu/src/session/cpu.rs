@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::error::DeviceError;
+use crate::profile::StepTimes;
 use crate::transfer;
 use meganeura_core::cpu::{Buffer, Executor};
 use meganeura_core::memory::{Owner, Plan, Port};
@@ -46,5 +47,17 @@ impl CpuProgram {
     /// Runs one step to its end.
     pub fn step(&mut self) -> Result<(), DeviceError> {
         Ok(self.executor.run(&self.buffers)?)
+    }
+
+    /// Runs one step to its end and times its dispatches.
+    pub fn time(&mut self) -> Result<StepTimes, DeviceError> {
+        let submitted = Instant::now();
+        let mut dispatches = Vec::with_capacity(self.executor.plan().dispatches.len());
+        let mut last = 0.0;
+        self.executor.run_observed(&self.buffers, &mut |_| {
+            let now = submitted.elapsed().as_secs_f64();
+            dispatches.push([std::mem::replace(&mut last, now), now]);
+        })?;
+        Ok(StepTimes { submitted, dispatches })
     }
 }

@@ -5,10 +5,10 @@ use crate::buffers::Buffers;
 use crate::device::Gpu;
 use crate::error::DeviceError;
 use crate::pipelines::PipelineKey;
+use crate::profile::{StepTimes, timestamps};
 use crate::record::{Recorded, Recording};
 use crate::transfer;
 use crate::wgsl::{self, Module};
-use meganeura_core::debug::Log;
 use meganeura_core::memory::{Binding, Dispatch, Plan, Port};
 use meganeura_core::schedule::Spec;
 use meganeura_core::tensor::Tensor;
@@ -40,21 +40,20 @@ impl GpuProgram {
         arenas: &[wgpu::Buffer],
         options: &SessionOptions,
         report: &mut Report,
-        log: &Log,
     ) -> Result<GpuProgram, DeviceError> {
         gpu.check()?;
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
-        let printed = print(gpu, plan)?;
+        let printed = tracing::info_span!("print").in_scope(|| print(gpu, plan))?;
         report.seconds.print = lap();
-        printed.show(log);
-        let (pipelines, pipeline_of) = compile(gpu, plan, &printed, options)?;
+        let (pipelines, pipeline_of) =
+            tracing::info_span!("compile pipelines").in_scope(|| compile(gpu, plan, &printed, options))?;
         report.pipelines = pipelines.len();
         report.seconds.compile = lap();
-        let buffers = Buffers::allocate(gpu, plan, arenas)?;
+        let buffers = tracing::info_span!("allocate").in_scope(|| Buffers::allocate(gpu, plan, arenas))?;
         report.allocated_bytes = buffers.allocated;
         report.seconds.allocate = lap();
-        let (groups, group_of) = bind(gpu, plan, &buffers)?;
+        let (groups, group_of) = tracing::info_span!("bind").in_scope(|| bind(gpu, plan, &buffers))?;
         report.seconds.bind = lap();
         let dispatches = (0..plan.dispatches.len())
             .map(|at| Recorded {
@@ -94,9 +93,19 @@ impl GpuProgram {
         Ok(())
     }
 
-    /// Runs one step and gives the seconds of each dispatch.
-    pub fn profile(&mut self) -> Result<Vec<f64>, DeviceError> {
-        self.recording.profile(&self.gpu, self.watchdog)
+    /// Waits for all steps.
+    pub fn wait(&mut self) -> Result<(), DeviceError> {
+        if let Some(last) = self.in_flight.pop_back() {
+            self.gpu.wait(last, "finish a step", self.watchdog)?;
+        }
+        self.in_flight.clear();
+        Ok(())
+    }
+
+    /// Runs one step alone, to its end, and times its dispatches.
+    pub fn time(&mut self) -> Result<StepTimes, DeviceError> {
+        self.wait()?;
+        timestamps::time(&self.gpu, &self.recording, self.watchdog)
     }
 }
 
@@ -107,15 +116,6 @@ struct Printed<'p> {
     examples: Vec<&'p Dispatch>,
     /// The module of each dispatch.
     module_of: Vec<usize>,
-}
-
-impl Printed<'_> {
-    /// Shows the text of each module, under the label of a dispatch of it.
-    fn show(&self, log: &Log) {
-        for (at, (module, example)) in self.modules.iter().zip(&self.examples).enumerate() {
-            log.show(5, &["kernel-", &at.to_string(), ".wgsl"], || format!("// {}\n{}", example.label, module.source));
-        }
-    }
 }
 
 /// Prints each distinct combination of kernel, schedule and bindings once, in parallel.

@@ -7,13 +7,12 @@ mod gpu;
 use crate::device::Device;
 use crate::error::DeviceError;
 pub use crate::pipelines::ShaderChecks;
+use crate::profile::{Profile, ProfileError, StepTimes};
 use crate::store::{Arenas, StateStore};
 use cpu::CpuProgram;
 use gpu::GpuProgram;
-use meganeura_core::debug::Log;
 use meganeura_core::memory::{Plan, Port};
 use meganeura_core::tensor::Tensor;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -84,25 +83,6 @@ pub struct StageSeconds {
     pub bind: f64,
 }
 
-impl Report {
-    /// Counts, as one line.
-    pub fn counts(&self) -> String {
-        let Report { dispatches, pipelines, allocated_bytes, arena_bytes, .. } = self;
-        format!(
-            "{dispatches} dispatches, {pipelines} pipelines, {allocated_bytes} bytes beside {arena_bytes} of states"
-        )
-    }
-}
-
-impl fmt::Display for StageSeconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let StageSeconds { verify, print, compile, allocate, bind } = *self;
-        let [verify, print, pipelines, allocate, bind] = [verify, print, compile, allocate, bind].map(|s| s * 1e3);
-        write!(f, "verify {verify:.2} ms, print {print:.2} ms, pipelines {pipelines:.2} ms, ")?;
-        write!(f, "allocate {allocate:.2} ms, bind {bind:.2} ms")
-    }
-}
-
 impl Session {
     /// Makes a plan ready to run on the states of a store, with default options.
     ///
@@ -126,12 +106,13 @@ impl Session {
         store: &StateStore,
         options: &SessionOptions,
     ) -> Result<Session, DeviceError> {
+        let _span = tracing::info_span!("session").entered();
         if !store.device().is_same(device) {
             let (store, session) = (store.device().info().to_string(), device.info().to_string());
             return Err(DeviceError::OtherDevice { store, session });
         }
         check::check(&plan, store.layout(), device.caps())?;
-        let (start, log) = (Instant::now(), Log::new("session"));
+        let start = Instant::now();
         check::verify(&plan)?;
         let seconds = StageSeconds { verify: start.elapsed().as_secs_f64(), ..StageSeconds::default() };
         let arena_bytes = (plan.total_bytes() - plan.session_bytes()) as u64;
@@ -139,11 +120,9 @@ impl Session {
         let program = match store.arenas() {
             Arenas::Cpu(arenas) => Program::Cpu(CpuProgram::new(&plan, arenas, &mut report)),
             Arenas::Gpu { gpu, buffers } => {
-                Program::Gpu(Box::new(GpuProgram::new(gpu, &plan, buffers, options, &mut report, &log)?))
+                Program::Gpu(Box::new(GpuProgram::new(gpu, &plan, buffers, options, &mut report)?))
             }
         };
-        log.say(1, || report.counts());
-        log.say(2, || report.seconds.to_string());
         let written = vec![false; plan.inputs.len()];
         Ok(Session { plan, store: store.clone(), program, report, written, stepped: false })
     }
@@ -168,6 +147,7 @@ impl Session {
     /// # Errors
     /// [`DeviceError::UnknownTensor`], [`DeviceError::WrongType`], [`DeviceError::Lost`].
     pub fn write(&mut self, input: &str, tensor: &Tensor) -> Result<(), DeviceError> {
+        let _span = tracing::debug_span!("write", input).entered();
         let at = position(&self.plan.inputs, "input", input)?;
         let port = &self.plan.inputs[at];
         if port.ty != *tensor.ty() {
@@ -188,6 +168,7 @@ impl Session {
     /// [`DeviceError::MissingInputs`] if some input was never written, [`DeviceError::TimeOut`],
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`], [`DeviceError::Run`].
     pub fn step(&mut self) -> Result<(), DeviceError> {
+        let _span = tracing::debug_span!("step").entered();
         self.check_inputs()?;
         match &mut self.program {
             Program::Cpu(program) => program.step()?,
@@ -197,22 +178,43 @@ impl Session {
         Ok(())
     }
 
-    /// Runs the program once, waits, and gives label and seconds of each dispatch.
+    /// Waits until all steps are done, without reading anything.
     ///
     /// # Errors
-    /// Those of [`Session::step`]; [`DeviceError::Unsupported`] where the device has no timestamps inside passes.
-    pub fn profile_step(&mut self) -> Result<Vec<(String, f64)>, DeviceError> {
+    /// [`DeviceError::TimeOut`], [`DeviceError::Lost`].
+    pub fn wait(&mut self) -> Result<(), DeviceError> {
+        let _span = tracing::debug_span!("wait").entered();
+        match &mut self.program {
+            Program::Cpu(_) => Ok(()),
+            Program::Gpu(program) => program.wait(),
+        }
+    }
+
+    /// Runs the program `steps` times, each alone and to its end, and times every dispatch: by the GPU's timestamps, on the CPU device
+    /// by the host's clock. The dispatches of a step do not overlap, as those of a group may in [`Session::step`].
+    ///
+    /// # Errors
+    /// Those of [`Session::step`]; [`DeviceError::Unsupported`] where the device has no timestamps.
+    pub fn time(&mut self, steps: usize) -> Result<Vec<StepTimes>, DeviceError> {
         self.check_inputs()?;
-        let seconds = match &mut self.program {
-            Program::Cpu(_) => {
-                let (action, feature) = ("time dispatches", "a clock for each dispatch");
-                return Err(DeviceError::Unsupported { action, feature });
-            }
-            Program::Gpu(program) => program.profile()?,
-        };
-        self.stepped = true;
-        let labels = self.plan.dispatches.iter().map(|dispatch| dispatch.label.clone());
-        Ok(labels.zip(seconds).collect())
+        let mut times = Vec::with_capacity(steps);
+        for _ in 0..steps {
+            times.push(match &mut self.program {
+                Program::Cpu(program) => program.time()?,
+                Program::Gpu(program) => program.time()?,
+            });
+            self.stepped = true;
+        }
+        Ok(times)
+    }
+
+    /// Runs the program `steps` times, as [`Session::time`] does, and says what each dispatch costs beside what it could cost at least:
+    /// what the device can do is measured too. Computes what as many steps compute.
+    ///
+    /// # Errors
+    /// Those of [`Session::time`]; [`ProfileError`] if the programs that measure the device do not run.
+    pub fn profile(&mut self, steps: usize) -> Result<Profile, ProfileError> {
+        Profile::of(self, steps)
     }
 
     /// The value of an output after the last step; waits for it.
@@ -220,6 +222,7 @@ impl Session {
     /// # Errors
     /// [`DeviceError::UnknownTensor`], [`DeviceError::NoStep`], [`DeviceError::TimeOut`], [`DeviceError::Lost`].
     pub fn read(&mut self, output: &str) -> Result<Tensor, DeviceError> {
+        let _span = tracing::debug_span!("read", output).entered();
         let port = &self.plan.outputs[position(&self.plan.outputs, "output", output)?];
         if !self.stepped {
             return Err(DeviceError::NoStep { name: output.to_owned() });
