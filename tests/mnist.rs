@@ -116,7 +116,8 @@ fn a_profile_is_printed_and_traced_and_the_weights_are_those_of_the_training() {
     assert!(text.contains("fc1, backward") && text.contains("ceilings: ") && text.contains("contract"), "{text}");
     let trace: serde_json::Value = serde_json::from_slice(&fs::read(folder.0.join("trace.json")).unwrap()).unwrap();
     let has = |name: &str| trace["traceEvents"].as_array().unwrap().iter().any(|event| event["name"] == name);
-    assert!(has("step 19") && has("compile") && has("session") && has("write"));
+    assert!(has("step 19") && has("compile") && has("session") && has("write input=\"images\""));
+    assert!(has("stage name=\"partition\""));
 }
 
 #[test]

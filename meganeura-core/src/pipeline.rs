@@ -4,13 +4,15 @@ use crate::fuse::{self, PartitionError};
 use crate::ir::{self, Graph, GraphError};
 use crate::layout::{LayoutError, Layouts};
 use crate::memory::{self, MemoryError, Plan, PlanError, Planned, StateLayout};
+use crate::observer::Observer;
 use crate::options::Options;
+pub use crate::report::{Report, Stage, StageTime};
 use crate::rewrite;
 use crate::scalar::Scalar;
 use crate::schedule::{self, Caps, ScheduleError, Scheduler};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Why a graph could not be compiled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -49,25 +51,6 @@ pub struct Program {
     pub report: Report,
 }
 
-/// Figures about one compilation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
-    /// Nodes of the graph as built.
-    pub nodes: usize,
-    /// Nodes after simplification.
-    pub simplified: usize,
-    /// Distinct kernels.
-    pub kernels: usize,
-    /// Dispatches of one step.
-    pub dispatches: usize,
-    /// Groups of dispatches that barriers separate.
-    pub groups: usize,
-    /// Bytes of all buffers, states included.
-    pub planned_bytes: usize,
-    /// Wall-clock time of the stages together.
-    pub elapsed: Duration,
-}
-
 /// Compiles a graph for a device. `layout` is that of the state store which the program will share; without one the
 /// program's own states make a new layout.
 ///
@@ -81,17 +64,21 @@ pub fn compile(
 ) -> Result<Program, CompileError> {
     let start = Instant::now();
     let _span = tracing::info_span!("compile").entered();
-    check(options, || ir::verify(graph))?;
+    let observer = Observer::new(graph, options);
+    observer.check(|| ir::verify(graph))?;
 
-    let simplified = tracing::info_span!("simplify").in_scope(|| simplify(graph, options))?;
-    let layouts = if options.layout { Layouts::choose(&simplified) } else { Layouts::row_major(&simplified) };
-    check(options, || layouts.verify(&simplified))?;
+    let simplified = simplify(graph, options, &observer)?;
+    let layouts = observer.time(Stage::Layout, || match options.layout {
+        true => Layouts::choose(&simplified),
+        false => Layouts::row_major(&simplified),
+    });
+    observer.check(|| layouts.verify(&simplified))?;
+    observer.layouts(&simplified, &layouts);
 
     let layout = layout.cloned().unwrap_or_else(|| StateLayout::of_graph(&simplified, caps));
-    let stage = Stage { graph: &simplified, layouts: &layouts, states: &layout, options, caps };
-    let planned = stage.plan()?;
+    let pass = Pass { graph: &simplified, layouts: &layouts, states: &layout, options, caps, observer: &observer };
+    let plan = pass.plan()?.plan;
 
-    let plan = planned.plan;
     let report = Report {
         nodes: graph.nodes().len(),
         simplified: simplified.nodes().len(),
@@ -99,8 +86,11 @@ pub fn compile(
         dispatches: plan.dispatches.len(),
         groups: plan.dispatches.last().map_or(0, |last| last.group + 1),
         planned_bytes: plan.total_bytes(),
+        cached: false,
+        stages: observer.stages(),
         elapsed: start.elapsed(),
     };
+    observer.done(&plan, &report);
     let initial = graph.states().iter().map(|state| (state.name.to_string(), state.init)).collect();
     Ok(Program { plan: Arc::new(plan), layout, initial, report })
 }
@@ -110,22 +100,24 @@ pub fn compile(
 pub(crate) fn planned_as_built(graph: &Graph, caps: &Caps) -> Result<Planned, CompileError> {
     let options = &Options { simplify: false, expand: false, verify: true, ..Options::default() };
     let (layouts, states) = (&Layouts::row_major(graph), &StateLayout::of_graph(graph, caps));
-    Stage { graph, layouts, states, options, caps }.plan()
+    let observer = &Observer::new(graph, options);
+    Pass { graph, layouts, states, options, caps, observer }.plan()
 }
 
 /// What the later stages read.
-struct Stage<'a> {
+struct Pass<'a> {
     graph: &'a Graph,
     layouts: &'a Layouts,
     states: &'a StateLayout,
     options: &'a Options,
     caps: &'a Caps,
+    observer: &'a Observer,
 }
 
 /// Tensors that every single op's kernel can bind at least: three operands, a key, a result.
 const FEWEST_BINDINGS: u32 = 5;
 
-impl Stage<'_> {
+impl Pass<'_> {
     /// From the graph to placed dispatches. Fusion counts on states being updated in place; where that proves impossible a
     /// kernel can bind a tensor too many, and the graph is partitioned again for fewer.
     fn plan(&self) -> Result<Planned, CompileError> {
@@ -139,36 +131,35 @@ impl Stage<'_> {
     }
 
     fn plan_within(&self, max_bindings: u32) -> Result<Planned, CompileError> {
-        let Stage { graph, layouts, states, options, caps } = *self;
-        let partition = tracing::info_span!("partition")
-            .in_scope(|| fuse::partition(graph, layouts, options.fuse, max_bindings as usize));
+        let Pass { graph, layouts, states, options, caps, observer } = *self;
+        let partition =
+            observer.time(Stage::Partition, || fuse::partition(graph, layouts, options.fuse, max_bindings as usize));
+        observer.partition(&partition);
         // A device on which not even single ops fit is no defect: planning refuses it.
         let most = max_bindings.max(FEWEST_BINDINGS) as usize;
-        check(options, || fuse::verify(graph, &partition, most))?;
+        observer.check(|| fuse::verify(graph, &partition, most))?;
 
         let scheduler = Scheduler { caps, numerics: options.numerics, expand: options.expand };
-        let (steps, temporaries) = tracing::info_span!("schedule").in_scope(|| scheduler.schedule(partition));
-        check(options, || schedule::verify_steps(&steps, caps))?;
+        let (steps, temporaries) = observer.time(Stage::Schedule, || scheduler.schedule(partition));
+        observer.steps(&steps);
+        observer.check(|| schedule::verify_steps(&steps, caps))?;
 
-        let _span = tracing::info_span!("place").entered();
-        let order = memory::order(graph, steps, temporaries, &|fragment| scheduler.step(fragment));
-        let planned = memory::plan(graph, &order, states, caps)?;
-        check(options, || memory::verify(graph, &planned, caps))?;
+        let schedule = |fragment| scheduler.step(fragment);
+        let order = observer.time(Stage::Order, || memory::order(graph, steps, temporaries, &schedule));
+        let planned = observer.time(Stage::Place, || memory::plan(graph, &order, states, caps))?;
+        observer.check(|| memory::verify(graph, &planned, caps))?;
         Ok(planned)
     }
 }
 
-fn simplify(graph: &Graph, options: &Options) -> Result<Graph, CompileError> {
+fn simplify(graph: &Graph, options: &Options, observer: &Observer) -> Result<Graph, CompileError> {
     if !options.simplify {
         return Ok(graph.clone());
     }
-    let simplified = rewrite::simplify(graph, &options.rules.rules())?;
-    check(options, || ir::verify(&simplified))?;
-    check(options, || rewrite::verify_clean(&simplified))?;
-    check(options, || ir::verify_same_boundary(graph, &simplified))?;
+    let simplified = observer.time(Stage::Simplify, || rewrite::simplify(graph, &options.rules.rules()))?;
+    observer.graph("simplified", &simplified);
+    observer.check(|| ir::verify(&simplified))?;
+    observer.check(|| rewrite::verify_clean(&simplified))?;
+    observer.check(|| ir::verify_same_boundary(graph, &simplified))?;
     Ok(simplified)
-}
-
-fn check<E: Into<CompileError>>(options: &Options, verify: impl FnOnce() -> Result<(), E>) -> Result<(), CompileError> {
-    if options.verify { verify().map_err(Into::into) } else { Ok(()) }
 }

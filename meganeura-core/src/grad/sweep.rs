@@ -4,6 +4,7 @@ use crate::ir::{BuildError, Builder, NodeId, Origin, Phase, Value};
 use crate::ops::{Operation, Vjp};
 use std::collections::HashMap;
 use std::panic::Location;
+use std::time::Instant;
 
 impl Builder {
     /// The gradient of `loss` (one float) with respect to each value in `wrt`: tensors of their types, zeros where the
@@ -29,13 +30,15 @@ impl Builder {
             self.report(BuildError::NotDifferentiable { found, location });
             return wrt.iter().map(|_| self.poison()).collect();
         }
+        let start = Instant::now();
         let cotangents = self.sweep(loss, wrt);
-        wrt.iter()
-            .map(|value| match cotangents.get(&value.id()) {
-                Some(&cotangent) => cotangent,
-                None => value.like(0.0).broadcast(value.shape()),
-            })
-            .collect()
+        let gradient = |value: &Value<'g>| match cotangents.get(&value.id()) {
+            Some(&cotangent) => cotangent,
+            None => value.like(0.0).broadcast(value.shape()),
+        };
+        let gradients = wrt.iter().map(gradient).collect();
+        self.spent_differentiating(start.elapsed());
+        gradients
     }
 
     fn sweep<'g>(&'g self, loss: Value<'g>, wrt: &[Value<'g>]) -> HashMap<NodeId, Value<'g>> {

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::panic::Location;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A graph under construction. Methods take `&self`, so calls nest; values are `Copy`.
 ///
@@ -20,13 +21,27 @@ pub struct Builder {
     draft: RefCell<Draft>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Draft {
     graph: Graph,
+    begun: Instant,
     errors: Vec<BuildError>,
     names: HashSet<(&'static str, String)>,
     updated: HashSet<StateId>,
     origin: Origin,
+}
+
+impl Default for Draft {
+    fn default() -> Draft {
+        Draft {
+            graph: Graph::default(),
+            begun: Instant::now(),
+            errors: Vec::new(),
+            names: HashSet::new(),
+            updated: HashSet::new(),
+            origin: Origin::default(),
+        }
+    }
 }
 
 /// What a state is.
@@ -189,7 +204,9 @@ impl Builder {
     /// # Errors
     /// All [`BuildError`]s, in the order in which they were made.
     pub fn finish(self) -> Result<Graph, BuildErrors> {
-        let draft = self.draft.into_inner();
+        let mut draft = self.draft.into_inner();
+        let time = &mut draft.graph.time;
+        time.build = draft.begun.elapsed().saturating_sub(time.differentiate);
         if draft.errors.is_empty() { Ok(draft.graph) } else { Err(BuildErrors(draft.errors)) }
     }
 
@@ -237,6 +254,11 @@ impl Builder {
 
     pub(crate) fn poison(&self) -> Value<'_> {
         Value { builder: self, id: POISON }
+    }
+
+    /// Counts time as that of differentiation.
+    pub(crate) fn spent_differentiating(&self, time: Duration) {
+        self.draft.borrow_mut().graph.time.differentiate += time;
     }
 
     /// Looks at the graph so far.

@@ -1,6 +1,7 @@
 //! The data structure.
 
 use crate::ops::Op;
+use crate::report::MakingTime;
 use crate::scalar::Scalar;
 use crate::shape::TensorType;
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,7 @@ pub struct Graph {
     pub(crate) states: Vec<StateDecl>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) updates: Vec<Update>,
+    pub(crate) time: MakingTime,
 }
 
 impl Graph {

@@ -68,6 +68,11 @@ impl Layouts {
         Layouts { orders: graph.ids().map(choose).collect() }
     }
 
+    /// The dimension order of a value that is not row-major.
+    pub(crate) fn order(&self, id: NodeId) -> Option<&[usize]> {
+        self.orders[id.index()].as_deref()
+    }
+
     /// The linear element index, in memory, of a node's element.
     pub fn linear(&self, id: NodeId, coords: &[Index], shape: &Shape) -> Index {
         match &self.orders[id.index()] {

@@ -80,6 +80,7 @@ pub fn simplify(graph: &Graph, rules: &[Rule]) -> Result<Graph, GraphError> {
         updates: updates.collect(),
         nodes: rebuild.nodes,
         states: graph.states.clone(),
+        time: graph.time,
     };
     Ok(without_dead(&rewritten))
 }
@@ -160,7 +161,8 @@ fn without_dead(graph: &Graph) -> Graph {
     let rename = |id: NodeId| renamed[id.index()];
     let outputs = graph.outputs.iter().map(|output| Output { name: output.name.clone(), value: rename(output.value) });
     let updates = graph.updates.iter().map(|update| Update { state: update.state, value: rename(update.value) });
-    Graph { outputs: outputs.collect(), updates: updates.collect(), nodes, states: graph.states.clone() }
+    let (states, time) = (graph.states.clone(), graph.time);
+    Graph { outputs: outputs.collect(), updates: updates.collect(), nodes, states, time }
 }
 
 impl std::fmt::Debug for Rule {

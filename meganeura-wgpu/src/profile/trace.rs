@@ -29,8 +29,9 @@ impl Profile {
         events.extend(threads.into_iter().map(|(thread, text)| name("thread_name", HOST, thread, text)));
         events.extend(host.iter().map(|span| {
             let duration = micros(span.end) - micros(span.start);
-            let args = json!({ "target": span.target, "fields": span.fields });
-            complete(&span.name, HOST, span.thread, [micros(span.start), duration], args)
+            let args = json!({ "target": span.target });
+            let text = [span.name.as_str(), &span.fields].join(" ");
+            complete(text.trim_end(), HOST, span.thread, [micros(span.start), duration], args)
         }));
         for (number, step) in self.steps.iter().enumerate() {
             let submitted = micros(step.submitted);

@@ -9,6 +9,7 @@ use crate::profile::{StepTimes, timestamps};
 use crate::record::{Recorded, Recording};
 use crate::transfer;
 use crate::wgsl::{self, Module};
+use meganeura_core::debug::Log;
 use meganeura_core::memory::{Binding, Dispatch, Plan, Port};
 use meganeura_core::schedule::Spec;
 use meganeura_core::tensor::Tensor;
@@ -40,12 +41,14 @@ impl GpuProgram {
         arenas: &[wgpu::Buffer],
         options: &SessionOptions,
         report: &mut Report,
+        log: &Log,
     ) -> Result<GpuProgram, DeviceError> {
         gpu.check()?;
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
         let printed = tracing::info_span!("print").in_scope(|| print(gpu, plan))?;
         report.seconds.print = lap();
+        printed.show(log);
         let (pipelines, pipeline_of) =
             tracing::info_span!("compile pipelines").in_scope(|| compile(gpu, plan, &printed, options))?;
         report.pipelines = pipelines.len();
@@ -116,6 +119,15 @@ struct Printed<'p> {
     examples: Vec<&'p Dispatch>,
     /// The module of each dispatch.
     module_of: Vec<usize>,
+}
+
+impl Printed<'_> {
+    /// Shows the text of each module, under the label of a dispatch of it.
+    fn show(&self, log: &Log) {
+        for (at, (module, example)) in self.modules.iter().zip(&self.examples).enumerate() {
+            log.show(5, &["kernel-", &at.to_string(), ".wgsl"], || format!("// {}\n{}", example.label, module.source));
+        }
+    }
 }
 
 /// Prints each distinct combination of kernel, schedule and bindings once, in parallel.

@@ -11,8 +11,10 @@ use crate::profile::{Profile, ProfileError, StepTimes};
 use crate::store::{Arenas, StateStore};
 use cpu::CpuProgram;
 use gpu::GpuProgram;
+use meganeura_core::debug::Log;
 use meganeura_core::memory::{Plan, Port};
 use meganeura_core::tensor::Tensor;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,6 +85,25 @@ pub struct StageSeconds {
     pub bind: f64,
 }
 
+impl Report {
+    /// Counts, as one line.
+    pub fn counts(&self) -> String {
+        let Report { dispatches, pipelines, allocated_bytes, arena_bytes, .. } = self;
+        format!(
+            "{dispatches} dispatches, {pipelines} pipelines, {allocated_bytes} bytes beside {arena_bytes} of states"
+        )
+    }
+}
+
+impl fmt::Display for StageSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StageSeconds { verify, print, compile, allocate, bind } = *self;
+        let [verify, print, pipelines, allocate, bind] = [verify, print, compile, allocate, bind].map(|s| s * 1e3);
+        write!(f, "verify {verify:.2} ms, print {print:.2} ms, pipelines {pipelines:.2} ms, ")?;
+        write!(f, "allocate {allocate:.2} ms, bind {bind:.2} ms")
+    }
+}
+
 impl Session {
     /// Makes a plan ready to run on the states of a store, with default options.
     ///
@@ -112,7 +133,7 @@ impl Session {
             return Err(DeviceError::OtherDevice { store, session });
         }
         check::check(&plan, store.layout(), device.caps())?;
-        let start = Instant::now();
+        let (start, log) = (Instant::now(), Log::new("session"));
         check::verify(&plan)?;
         let seconds = StageSeconds { verify: start.elapsed().as_secs_f64(), ..StageSeconds::default() };
         let arena_bytes = (plan.total_bytes() - plan.session_bytes()) as u64;
@@ -120,9 +141,11 @@ impl Session {
         let program = match store.arenas() {
             Arenas::Cpu(arenas) => Program::Cpu(CpuProgram::new(&plan, arenas, &mut report)),
             Arenas::Gpu { gpu, buffers } => {
-                Program::Gpu(Box::new(GpuProgram::new(gpu, &plan, buffers, options, &mut report)?))
+                Program::Gpu(Box::new(GpuProgram::new(gpu, &plan, buffers, options, &mut report, &log)?))
             }
         };
+        log.say(1, || report.counts());
+        log.say(2, || report.seconds.to_string());
         let written = vec![false; plan.inputs.len()];
         Ok(Session { plan, store: store.clone(), program, report, written, stepped: false })
     }
