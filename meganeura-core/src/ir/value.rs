@@ -168,7 +168,7 @@ impl<'g> Value<'g> {
     /// Folds the dimensions in `axes`, which disappear.
     #[track_caller]
     pub fn reduce(self, monoid: Monoid, axes: impl Into<Vec<usize>>) -> Value<'g> {
-        self.builder.push(Op::Reduce(ops::Reduce { monoid, axes: axes.into() }), &[self])
+        self.builder.push(Op::Reduce(ops::Reduce { monoid, axes: axes.into(), ties: ops::Ties::Shared }), &[self])
     }
 
     /// Sum over `axes`, which disappear.
@@ -181,6 +181,13 @@ impl<'g> Value<'g> {
     #[track_caller]
     pub fn max(self, axes: impl Into<Vec<usize>>) -> Value<'g> {
         self.reduce(Monoid::Max, axes)
+    }
+
+    /// Largest over `axes`, which disappear; the derivative goes to the first of equal ones.
+    #[track_caller]
+    pub fn max_first(self, axes: impl Into<Vec<usize>>) -> Value<'g> {
+        let reduce = ops::Reduce { monoid: Monoid::Max, axes: axes.into(), ties: ops::Ties::First };
+        self.builder.push(Op::Reduce(reduce), &[self])
     }
 
     /// Smallest over `axes`, which disappear.

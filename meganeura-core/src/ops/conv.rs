@@ -1,5 +1,6 @@
 //! Convolutions.
 
+use super::conv_dim::{ConvDim, cycled, parse_dims, swapped};
 use super::{Lowering, Op, Operation, Sample, SampleOperand, Vjp, Window, operand_count, window};
 use crate::dtype::DType;
 use crate::index::Index;
@@ -8,7 +9,7 @@ use crate::kernel::{Bound, Expr, ExprId, Mismatch, PointContext};
 use crate::oracle::{Array, for_each_point};
 use crate::scalar::{Binary, Monoid, Scalar};
 use crate::shape::TensorType;
-use std::fmt;
+use ConvDim::{Batch, Group, Input, Output, Spatial};
 
 /// `result[g, b, o, y] = Σ over i and k of lhs[g, b, i, x(y, k)] · rhs[g, o, i, k]`, where `y`, `k` and `x` stand for any
 /// number of spatial dimensions and [`Window`]s tell the element `x` that tap `k` of position `y` looks at; taps that look
@@ -30,23 +31,6 @@ pub struct Conv {
     /// The result's element type: the operands', or `f32` for `f16` operands.
     pub dtype: DType,
 }
-
-/// What a dimension of a convolution's tensor is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConvDim {
-    /// `g`: independent convolutions.
-    Group,
-    /// `b`: of the left operand and the result.
-    Batch,
-    /// `o`: output channels, of the right operand and the result.
-    Output,
-    /// `i`: input channels, of both operands; summed over.
-    Input,
-    /// `0`, `1`, …: elements of the left operand, taps of the right one, positions of the result.
-    Spatial(usize),
-}
-
-use ConvDim::{Batch, Group, Input, Output, Spatial};
 
 /// Per group so few rows or columns make no product of matrices: each result is rather folded on its own.
 const NARROW: usize = 4;
@@ -184,49 +168,6 @@ impl Conv {
         let text = |dims: &[ConvDim]| dims.iter().map(ToString::to_string).collect::<String>();
         format!("{},{}->{}", text(&self.lhs), text(&self.rhs), text(&self.result))
     }
-}
-
-/// The dimensions with two letters exchanged.
-fn swapped(dims: &[ConvDim], [a, b]: [ConvDim; 2]) -> Vec<ConvDim> {
-    let rename = |&dim: &ConvDim| {
-        if dim == a {
-            b
-        } else if dim == b {
-            a
-        } else {
-            dim
-        }
-    };
-    dims.iter().map(rename).collect()
-}
-
-/// The dimensions with each letter replaced by the next of the list, the last by the first.
-fn cycled(dims: &[ConvDim], letters: [ConvDim; 3]) -> Vec<ConvDim> {
-    let next = |at: usize| letters[(at + 1) % letters.len()];
-    dims.iter().map(|dim| letters.iter().position(|letter| letter == dim).map_or(*dim, next)).collect()
-}
-
-impl fmt::Display for ConvDim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Group => f.write_str("g"),
-            Batch => f.write_str("b"),
-            Output => f.write_str("o"),
-            Input => f.write_str("i"),
-            Spatial(at) => write!(f, "{at}"),
-        }
-    }
-}
-
-fn parse_dims(text: &str) -> Option<Vec<ConvDim>> {
-    let parse = |letter: char| match letter {
-        'g' => Some(Group),
-        'b' => Some(Batch),
-        'o' => Some(Output),
-        'i' => Some(Input),
-        digit => digit.to_digit(10).map(|digit| Spatial(digit as usize)),
-    };
-    text.chars().map(parse).collect()
 }
 
 impl Operation for Conv {

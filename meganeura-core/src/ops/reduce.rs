@@ -7,17 +7,29 @@ use crate::ir::{Value, Violation, text};
 use crate::kernel::{ExprId, Mismatch, PointContext};
 use crate::oracle::Array;
 use crate::oracle::for_each_point;
-use crate::scalar::Monoid;
+use crate::scalar::{Monoid, Scalar};
 use crate::shape::{Shape, TensorType};
 
 /// `result[outer] = ⊕ over the dimensions in axes of x[outer, axes]`; those dimensions disappear. Over no elements the
-/// result is the monoid's identity. Derivatives of extrema are shared evenly among equal elements (as in PyTorch's `amax`).
+/// result is the monoid's identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reduce {
     /// How elements are combined.
     pub monoid: Monoid,
     /// Dimensions that are folded, ascending.
     pub axes: Vec<usize>,
+    /// Where derivatives of extrema go.
+    pub ties: Ties,
+}
+
+/// Which of several equal extrema the derivative goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Ties {
+    /// All of them, in equal parts, as in PyTorch's `amax`.
+    #[default]
+    Shared,
+    /// The first one in row-major order, as in PyTorch's pooling.
+    First,
 }
 
 impl Reduce {
@@ -39,11 +51,16 @@ impl Operation for Reduce {
         "reduce"
     }
     fn attributes(&self) -> String {
-        format!("monoid={}, axes={:?}", self.monoid, self.axes)
+        let ties = if self.ties == Ties::First { ", ties=first" } else { "" };
+        format!("monoid={}, axes={:?}{ties}", self.monoid, self.axes)
     }
     fn parse(name: &str, attributes: &str, _: &TensorType) -> Option<Self> {
         let monoid = Monoid::from_name(text::field(attributes, "monoid")?).filter(|_| name == "reduce")?;
-        Some(Reduce { monoid, axes: text::list(text::field(attributes, "axes")?)? })
+        let ties = match text::field(attributes, "ties") {
+            None => Ties::Shared,
+            Some(first) => Some(Ties::First).filter(|_| first == "first")?,
+        };
+        Some(Reduce { monoid, axes: text::list(text::field(attributes, "axes")?)?, ties })
     }
     fn infer(&self, operands: &[TensorType]) -> Result<TensorType, Violation> {
         operand_count(operands, 1)?;
@@ -64,6 +81,10 @@ impl Operation for Reduce {
         let c = spread(at.cotangent);
         vec![Some(match self.monoid {
             Monoid::Sum => c,
+            Monoid::Max | Monoid::Min if self.ties == Ties::First => {
+                let hit = first_extremum(x, self, &spread);
+                hit.select(c, c.like(0.0))
+            }
             Monoid::Max | Monoid::Min => {
                 let hit = x.eq(spread(at.result)).select(x.like(1.0), x.like(0.0));
                 c * hit / spread(hit.sum(self.axes.clone()))
@@ -117,16 +138,35 @@ impl Operation for Reduce {
                     Monoid::Prod => Fill::Uniform(0.9, 1.1),
                     Monoid::Max | Monoid::Min => Fill::Spaced(-1.0, 1.0),
                 };
-                let op = Op::Reduce(Reduce { monoid, axes: axes.to_vec() });
+                let op = Op::Reduce(Reduce { monoid, axes: axes.to_vec(), ties: Ties::Shared });
                 samples.push(Sample::new(op, [SampleOperand::of(DType::F32, shape, fill)]));
             }
-            let op = Op::Reduce(Reduce { monoid, axes: vec![1] });
+            let op = Op::Reduce(Reduce { monoid, axes: vec![1], ties: Ties::First });
             for dtype in [DType::U32, DType::I32] {
                 samples.push(Sample::new(op.clone(), [SampleOperand::of(dtype, [5, 13], Fill::Bits)]));
             }
         }
         samples
     }
+}
+
+/// Whether an element is the first of its row that is no smaller (or larger) than the extremum: the extremum, or the first
+/// element at all where that is `NaN`, so that a cotangent is not lost.
+fn first_extremum<'g>(x: Value<'g>, reduce: &Reduce, spread: &dyn Fn(Value<'g>) -> Value<'g>) -> Value<'g> {
+    let shape = x.shape();
+    let extremum = spread(x.reduce(reduce.monoid, reduce.axes.clone()));
+    let misses = if reduce.monoid == Monoid::Max { x.lt(extremum) } else { x.gt(extremum) };
+    let (mut number, mut count) = (None, 1_usize);
+    for &axis in reduce.axes.iter().rev() {
+        let place = x.builder().iota(shape.clone(), axis);
+        let scaled = if count == 1 { place } else { place * place.like(count as f64) };
+        number = Some(number.map_or(scaled, |number| scaled + number));
+        count = count.saturating_mul(shape[axis]);
+    }
+    // Of no dimensions: every element is its own extremum.
+    let number = number.unwrap_or_else(|| x.builder().fill(Scalar::u32(0), shape));
+    let candidates = misses.select(number.like(count as f64), number);
+    number.eq(spread(candidates.min(reduce.axes.clone())))
 }
 
 /// For each element the product of the others of its row, without dividing by zero.

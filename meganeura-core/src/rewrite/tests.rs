@@ -3,7 +3,7 @@
 use super::*;
 use crate::dtype::DType;
 use crate::ir::{self, Builder, Graph, GraphError, NodeId, StateSpec, Value};
-use crate::ops::{BinaryOp, Bitcast, Broadcast, Cast, Constant, Fill, Op, Pad, Reduce, Reshape, Slice, UnaryOp};
+use crate::ops::{BinaryOp, Bitcast, Broadcast, Cast, Constant, Fill, Op, Pad, Reduce, Reshape, Slice, Ties, UnaryOp};
 use crate::oracle::{self, Array};
 use crate::scalar::{Binary, Monoid, Scalar, Unary};
 use crate::shape::TensorType;
@@ -125,7 +125,7 @@ const RULEBOOK: &[Entry] = &[
             |g| g.push(Op::Cast(Cast(DType::F32)), &[x(g)]),
             |g| g.push(Op::Bitcast(Bitcast(DType::F32)), &[x(g)]),
             |g| x(g).permute([0, 1]),
-            |g| g.push(Op::Reduce(Reduce { monoid: Monoid::Sum, axes: vec![] }), &[x(g)]),
+            |g| g.push(Op::Reduce(Reduce { monoid: Monoid::Sum, axes: vec![], ties: Ties::Shared }), &[x(g)]),
         ],
         near_misses: &[
             // The type is the same, the elements are not.

@@ -6,5 +6,6 @@ mod builder;
 mod conv;
 mod fuzz;
 mod gradient;
+mod pool;
 mod registry;
 mod text;

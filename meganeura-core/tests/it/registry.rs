@@ -1,7 +1,7 @@
 //! What holds for every op of the table.
 
 use meganeura_core::dtype::DType;
-use meganeura_core::ops::{BinaryOp, CompareOp, Op, Operation, Reduce, Sample, UnaryOp};
+use meganeura_core::ops::{BinaryOp, CompareOp, Op, Operation, Reduce, Sample, Ties, UnaryOp};
 use meganeura_core::oracle::{Array, run};
 use meganeura_core::scalar::{Binary, Compare, Monoid, Unary};
 use meganeura_core::shape::TensorType;
@@ -94,7 +94,7 @@ fn every_function_has_a_sample_of_every_type_it_takes() {
     for sample in Op::samples() {
         // Attributes besides the function do not matter here.
         let key = match &sample.op {
-            Op::Reduce(reduce) => Op::Reduce(Reduce { monoid: reduce.monoid, axes: vec![] }),
+            Op::Reduce(reduce) => Op::Reduce(Reduce { monoid: reduce.monoid, axes: vec![], ties: Ties::Shared }),
             op => op.clone(),
         };
         let dtype = sample.operands.first().map_or(DType::F32, |operand| operand.ty.dtype);
@@ -105,7 +105,7 @@ fn every_function_has_a_sample_of_every_type_it_takes() {
         let unary = Unary::ALL.iter().filter(|f| f.takes(dtype)).map(|&f| Op::Unary(UnaryOp(f)));
         let binary = Binary::ALL.iter().filter(|f| f.takes(dtype)).map(|&f| Op::Binary(BinaryOp(f)));
         let compare = Compare::ALL.iter().filter(|f| f.takes(dtype)).map(|&f| Op::Compare(CompareOp(f)));
-        let fold = |&monoid: &Monoid| Op::Reduce(Reduce { monoid, axes: vec![] });
+        let fold = |&monoid: &Monoid| Op::Reduce(Reduce { monoid, axes: vec![], ties: Ties::Shared });
         let reduce = Monoid::ALL.iter().filter(|f| f.takes(dtype)).map(fold);
         for op in unary.chain(binary).chain(compare).chain(reduce) {
             assert!(sampled.contains(&(op.clone(), dtype)), "no sample of {op:?} on {dtype}");

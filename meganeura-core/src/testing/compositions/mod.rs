@@ -4,6 +4,7 @@
 //! device and every GPU, as samples do for an op.
 
 mod activation;
+mod windows;
 
 use super::{Case, Draws};
 use crate::ir::{Builder, Value};
@@ -71,7 +72,7 @@ impl Composition {
 
 /// Every entry of the table.
 pub fn compositions() -> Vec<Composition> {
-    activation::table()
+    [activation::table(), windows::table()].concat()
 }
 
 /// The program of every entry.
