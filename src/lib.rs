@@ -29,9 +29,11 @@ pub mod prelude {
     pub use meganeura_nn::checkpoint::{Checkpoint, save_states};
     pub use meganeura_nn::data::{Batches, Mnist, shuffled};
     pub use meganeura_nn::init::Init;
-    pub use meganeura_nn::layers::{Dropout, Linear, Randomness};
+    pub use meganeura_nn::layers::{
+        Activation, BatchNorm, Dropout, Embedding, GroupNorm, LayerNorm, Linear, Mlp, Randomness, RmsNorm,
+    };
     pub use meganeura_nn::loss::{cross_entropy, mean_squared_error};
     pub use meganeura_nn::optim::{AdamW, Optimizer, Sgd};
-    pub use meganeura_nn::params::{ParameterSpec, Parameters, Scope};
+    pub use meganeura_nn::params::{ParameterSpec, Parameters, Scope, summary};
     pub use meganeura_nn::train::{cosine_rate, initialize};
 }

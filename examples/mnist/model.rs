@@ -13,9 +13,9 @@ pub struct Model {
 
 /// `images`: `f32[batch, 784]`; the result is `f32[batch, 10]`.
 fn logits<'g>(scope: &Scope<'_, 'g>, images: Value<'g>) -> Value<'g> {
-    let hidden = Linear::new(HIDDEN).apply(&scope.sub("fc1"), images).relu();
-    let hidden = Linear::new(HIDDEN / 2).apply(&scope.sub("fc2"), hidden).relu();
-    Linear::new(Mnist::CLASSES).apply(&scope.sub("fc3"), hidden)
+    let hidden = Linear::new(HIDDEN).forward(&scope.sub("fc1"), images).relu();
+    let hidden = Linear::new(HIDDEN / 2).forward(&scope.sub("fc2"), hidden).relu();
+    Linear::new(Mnist::CLASSES).forward(&scope.sub("fc3"), hidden)
 }
 
 /// One step of AdamW. Inputs `images`, `labels` (`u32[batch]`) and `rate` (`f32[]`), output `loss`.
@@ -35,7 +35,7 @@ pub fn training(batch: usize) -> Result<Model, BuildErrors> {
 /// The same network alone. Input `images`, output `probabilities` (`f32[batch, 10]`).
 pub fn inference(batch: usize) -> Result<Model, BuildErrors> {
     let builder = Builder::new();
-    let parameters = Parameters::new(&builder);
+    let parameters = Parameters::inference(&builder);
     let images = builder.input("images", TensorType::new(DType::F32, [batch, Mnist::PIXELS]));
     builder.output("probabilities", logits(&parameters.root(), images).softmax(1));
     let parameters = parameters.specs();

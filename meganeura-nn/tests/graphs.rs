@@ -44,8 +44,8 @@ fn linear_is_x_times_the_transposed_weight_plus_bias() {
     let parameters = Parameters::new(&builder);
     let x = builder.input("x", TensorType::new(DType::F32, [2, 3]));
     let root = parameters.root();
-    builder.output("y", Linear::new(2).apply(&root.sub("fc"), x));
-    builder.output("z", Linear::new(1).without_bias().apply(&root.sub("head"), x));
+    builder.output("y", Linear::new(2).forward(&root.sub("fc"), x));
+    builder.output("z", Linear::new(1).without_bias().forward(&root.sub("head"), x));
     let specs = parameters.specs();
     let shapes: Vec<_> = specs.iter().map(|spec| (spec.name.as_str(), spec.ty.shape.to_vec())).collect();
     assert_eq!(shapes, [("fc.weight", vec![2, 3]), ("fc.bias", vec![2]), ("head.weight", vec![1, 3])]);
@@ -153,8 +153,8 @@ fn frozen_parameters_are_not_updated() {
     let parameters = Parameters::new(&builder);
     let root = parameters.root();
     let x = builder.input("x", TensorType::new(DType::F32, [4, 3]));
-    let hidden = Linear::new(5).apply(&root.frozen().sub("fc1"), x).relu();
-    let loss = Linear::new(1).apply(&root.sub("fc2"), hidden).mean_all();
+    let hidden = Linear::new(5).forward(&root.frozen().sub("fc1"), x).relu();
+    let loss = Linear::new(1).forward(&root.sub("fc2"), hidden).mean_all();
     let rate = builder.constant(0.1);
     assert_eq!(AdamW::default().minimize(&parameters, loss, rate).len(), 2);
     let graph = builder.finish().unwrap();
@@ -169,12 +169,12 @@ fn frozen_parameters_are_not_updated() {
 #[test]
 fn dropout_keeps_the_mean_and_each_use_has_its_own_mask() {
     let builder = Builder::new();
-    let randomness = Randomness::new(&builder);
+    let (training, inference) = (Parameters::new(&builder), Parameters::inference(&builder));
     let x = builder.input("x", TensorType::new(DType::F32, [100, 100]));
     for (name, rate) in [("a", 0.25), ("b", 0.25), ("all", 1.0), ("none", 0.0), ("wrong", 1.5)] {
-        builder.output(name, Dropout::new(rate).apply(Some(&randomness), x));
+        builder.output(name, Dropout::new(rate).forward(&training.root(), x));
     }
-    builder.output("inference", Dropout::new(0.5).apply(None, x));
+    builder.output("inference", Dropout::new(0.5).forward(&inference.root(), x));
     let graph = builder.finish().unwrap();
     let inputs = arrays([("x", f32s([100, 100], &[1.0; 10_000]))]);
     let run_at = |step| run(&graph, &inputs, &arrays([(Randomness::STATE, u32s([2], &[7.0, step]))])).unwrap();

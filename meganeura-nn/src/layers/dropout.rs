@@ -1,5 +1,6 @@
 //! Dropout and its random state.
 
+use crate::params::Scope;
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::{Builder, StateSpec, Value};
 use meganeura_core::scalar::Scalar;
@@ -52,18 +53,16 @@ impl Dropout {
         Dropout { rate: if (0.0..=1.0).contains(&rate) { rate } else { f32::NAN } }
     }
 
-    /// Applies it to `x`, of any shape, while training; the identity where there is no randomness, as in a program for
-    /// inference.
+    /// Applies it to `x`, of any shape, while training; the identity in a program for inference.
     #[track_caller]
-    pub fn apply<'g>(&self, randomness: Option<&Randomness<'g>>, x: Value<'g>) -> Value<'g> {
-        match randomness {
-            Some(randomness) if self.rate != 0.0 => {
-                let dropped = randomness.uniform(x.shape()).lt(x.like(f64::from(self.rate)));
-                let scale = if self.rate == 1.0 { 1.0 } else { 1.0 / (1.0 - self.rate) };
-                // A product, not a choice between x and 0: NaN in a dropped element stays, as in PyTorch.
-                x * dropped.select(x.like(0.0), x.like(f64::from(scale)))
-            }
-            _ => x,
+    pub fn forward<'g>(&self, g: &Scope<'_, 'g>, x: Value<'g>) -> Value<'g> {
+        if self.rate == 0.0 {
+            return x;
         }
+        let Some(randomness) = g.randomness() else { return x };
+        let dropped = randomness.uniform(x.shape()).lt(x.like(f64::from(self.rate)));
+        let scale = if self.rate == 1.0 { 1.0 } else { 1.0 / (1.0 - self.rate) };
+        // A product, not a choice between x and 0: NaN in a dropped element stays, as in PyTorch.
+        x * dropped.select(x.like(0.0), x.like(f64::from(scale)))
     }
 }

@@ -1,8 +1,19 @@
-//! Layers: plain values that make their parameters where they are applied. Activations need no parameters; they are
-//! methods of [`Value`](meganeura_core::ir::Value): `x.relu()`, `x.gelu()`.
+//! Layers: plain values that make their parameters where [`forward`](Linear::forward) applies them; see
+//! [`params`](crate::params) for how they make a model. Activations need no parameters; they are methods of
+//! [`Value`](meganeura_core::ir::Value): `x.relu()`, `x.gelu()`.
 
+mod activation;
+mod batch_norm;
 mod dropout;
+mod embedding;
 mod linear;
+mod mlp;
+mod norm;
 
+pub use activation::Activation;
+pub use batch_norm::BatchNorm;
 pub use dropout::{Dropout, Randomness};
+pub use embedding::Embedding;
 pub use linear::Linear;
+pub use mlp::Mlp;
+pub use norm::{GroupNorm, LayerNorm, RmsNorm};

@@ -1,11 +1,47 @@
 //! Parameters with hierarchical names, as in PyTorch's state dictionaries: `encoder.layers.0.fc1.weight`.
+//!
+//! # Models
+//! A model is plain Rust: a struct whose fields are layers (or other such structs), with a method
+//! `fn forward<'g>(&self, g: &Scope<'_, 'g>, x: Value<'g>) -> Value<'g>` that gives each field the scope of its name. The
+//! struct holds the choices (widths, rates), the [`Scope`] makes the parameters, so that one struct builds the training
+//! program, the program for inference, and any other:
+//!
+//! ```
+//! use meganeura_core::ir::Value;
+//! use meganeura_nn::layers::{Dropout, Linear};
+//! use meganeura_nn::params::Scope;
+//!
+//! struct Classifier {
+//!     fc1: Linear,
+//!     dropout: Dropout,
+//!     fc2: Linear,
+//! }
+//!
+//! impl Classifier {
+//!     fn forward<'g>(&self, g: &Scope<'_, 'g>, x: Value<'g>) -> Value<'g> {
+//!         let hidden = self.fc1.forward(&g.sub("fc1"), x).relu();
+//!         self.fc2.forward(&g.sub("fc2"), self.dropout.forward(g, hidden))
+//!     }
+//! }
+//! ```
+//!
+//! Whether a program trains is the scope's, as [`Parameters::new`] or [`Parameters::inference`] made it: dropout drops and
+//! batch norm counts only while training. Lists of layers take their numbers as names: `g.sub("layers").sub(i)`.
+//! Applying a layer twice under one scope shares its weights.
+
+mod pattern;
+mod summary;
+
+pub use pattern::matches;
+pub use summary::summary;
 
 use crate::init::Init;
+use crate::layers::Randomness;
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::{Builder, StateSpec, Value};
 use meganeura_core::scalar::Scalar;
 use meganeura_core::shape::{Shape, TensorType};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt;
 
 /// The state group of what an optimiser changes.
@@ -26,22 +62,60 @@ pub struct ParameterSpec {
     pub trainable: bool,
 }
 
+/// The state name of a parameter's moving average; see [`Parameters::averaged`].
+pub(crate) fn average_name(parameter: &str) -> String {
+    format!("average.{parameter}")
+}
+
 /// The parameters of a model under construction, made by the layers that use them through a [`Scope`].
 #[derive(Debug)]
 pub struct Parameters<'g> {
     builder: &'g Builder,
+    training: bool,
+    averaged: bool,
+    frozen: Vec<String>,
     list: RefCell<Vec<(ParameterSpec, Value<'g>)>>,
+    randomness: OnceCell<Randomness<'g>>,
 }
 
 impl<'g> Parameters<'g> {
-    /// No parameters yet.
+    /// No parameters yet, of a program that trains.
     pub fn new(builder: &'g Builder) -> Parameters<'g> {
-        Parameters { builder, list: RefCell::default() }
+        Parameters {
+            builder,
+            training: true,
+            averaged: false,
+            frozen: Vec::new(),
+            list: RefCell::default(),
+            randomness: OnceCell::new(),
+        }
+    }
+
+    /// No parameters yet, of a program for validation or inference: dropout does nothing, batch norm uses its running
+    /// statistics.
+    pub fn inference(builder: &'g Builder) -> Parameters<'g> {
+        Parameters { training: false, ..Parameters::new(builder) }
+    }
+
+    /// As [`inference`](Parameters::inference), on the moving averages that
+    /// [`Training::average`](crate::optim::Training::average) keeps. What is frozen has none, so the same patterns have
+    /// to be frozen here as in training.
+    pub fn averaged(builder: &'g Builder) -> Parameters<'g> {
+        Parameters { averaged: true, ..Parameters::inference(builder) }
+    }
+
+    /// Freezes parameters whose names match a pattern, in which `*` stands for any characters and `?` for one:
+    /// `encoder.*`. They get no gradient and no optimiser state, and keep their values. To be called before the model is
+    /// built.
+    #[must_use]
+    pub fn freeze(mut self, pattern: impl Into<String>) -> Parameters<'g> {
+        self.frozen.push(pattern.into());
+        self
     }
 
     /// The scope without a name, in which a model is built.
     pub fn root(&self) -> Scope<'_, 'g> {
-        Scope { parameters: self, path: String::new(), trainable: true }
+        Scope { parameters: self, path: String::new(), trainable: true, training: self.training }
     }
 
     /// The graph under construction.
@@ -67,6 +141,7 @@ pub struct Scope<'p, 'g> {
     parameters: &'p Parameters<'g>,
     path: String,
     trainable: bool,
+    training: bool,
 }
 
 impl<'p, 'g> Scope<'p, 'g> {
@@ -80,6 +155,30 @@ impl<'p, 'g> Scope<'p, 'g> {
     #[must_use]
     pub fn frozen(&self) -> Scope<'p, 'g> {
         Scope { trainable: false, ..self.clone() }
+    }
+
+    /// The same scope, in which dropout and batch norm do what they do in inference.
+    #[must_use]
+    pub fn evaluating(&self) -> Scope<'p, 'g> {
+        Scope { training: false, ..self.clone() }
+    }
+
+    /// Whether the program trains here.
+    pub fn is_training(&self) -> bool {
+        self.training
+    }
+
+    /// Whether a parameter of that name in this scope would not be trained.
+    pub fn is_frozen(&self, name: &str) -> bool {
+        let name = self.name(name);
+        !self.trainable || self.parameters.frozen.iter().any(|pattern| matches(pattern, &name))
+    }
+
+    /// The source of random numbers while training, one for the program and declared at its first use; nothing in
+    /// inference.
+    #[track_caller]
+    pub fn randomness(&self) -> Option<&'p Randomness<'g>> {
+        self.training.then(|| self.parameters.randomness.get_or_init(|| Randomness::new(self.builder())))
     }
 
     /// Its path, such as `encoder.layers.0`; empty at the root.
@@ -100,10 +199,10 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// The `f32` parameter of that name in this scope, made at the first call. Asked for again, it is the same value:
     /// tied weights, or a model applied twice.
     ///
-    /// A second call with another shape is reported by the builder's `finish` as a duplicate name.
+    /// It is not trained where the scope or its name is frozen. A second call with another shape is reported by the builder's `finish` as a duplicate name.
     #[track_caller]
     pub fn parameter(&self, name: &str, shape: impl Into<Shape>, init: Init) -> Value<'g> {
-        self.state(name, shape.into(), init, self.trainable)
+        self.state(name, shape.into(), init, !self.is_frozen(name))
     }
 
     /// As [`parameter`](Scope::parameter), for what is saved with a model but never trained, such as running means.
@@ -121,8 +220,9 @@ impl<'p, 'g> Scope<'p, 'g> {
             return *value;
         }
         let group = if trainable { PARAMETERS } else { BUFFERS };
+        let averaged = trainable && self.parameters.averaged;
         let value = self.builder().state(StateSpec {
-            name: spec.name.clone(),
+            name: if averaged { average_name(&spec.name) } else { spec.name.clone() },
             ty: spec.ty.clone(),
             group: group.to_owned(),
             init: Scalar::zero(DType::F32),
@@ -154,6 +254,21 @@ mod tests {
         assert_eq!(names, [("layers.0.weight", true), ("head.weight", false), ("mean", false)]);
         assert_eq!(parameters.trainable().len(), 1);
         assert!(builder.finish().is_ok());
+    }
+
+    #[test]
+    fn what_matches_a_frozen_pattern_is_not_trained() {
+        let builder = Builder::new();
+        let parameters = Parameters::new(&builder).freeze("encoder.*").freeze("head.bia?");
+        let root = parameters.root();
+        for (scope, name) in [("encoder", "w"), ("head", "w"), ("head", "bias"), ("decoder", "w")] {
+            root.sub(scope).parameter(name, [1], Init::Zeros);
+        }
+        let trained: Vec<String> = parameters.trainable().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(trained, ["head.w", "decoder.w"]);
+        assert!(root.sub("encoder").is_frozen("w") && root.frozen().is_frozen("x") && !root.is_frozen("x"));
+        assert!(root.is_training() && !root.evaluating().is_training());
+        assert!(Parameters::inference(&builder).root().randomness().is_none());
     }
 
     #[test]

@@ -1,0 +1,125 @@
+//! Normalisations within an item: over its last dimension or over groups of its channels.
+
+use crate::init::Init;
+use crate::params::Scope;
+use meganeura_core::ir::Value;
+use meganeura_core::shape::Shape;
+
+/// `(x − mean) / √(variance + ε) · weight + bias` over the last dimension; `weight` (ones) and `bias` (zeros) are `[width]`.
+///
+/// Source: Ba, Kiros and Hinton, Layer Normalization, arXiv 1607.06450.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LayerNorm {
+    /// Added to the variance.
+    pub epsilon: f32,
+    /// Whether there is a bias.
+    pub bias: bool,
+}
+
+impl Default for LayerNorm {
+    /// PyTorch's: ε = 1e-5, with a bias.
+    fn default() -> LayerNorm {
+        LayerNorm { epsilon: 1e-5, bias: true }
+    }
+}
+
+impl LayerNorm {
+    /// Applies it to `x`, `f32[…, width]`.
+    #[track_caller]
+    pub fn forward<'g>(&self, g: &Scope<'_, 'g>, x: Value<'g>) -> Value<'g> {
+        let shape = x.shape();
+        let width = shape.last().copied().unwrap_or(1);
+        let weight = g.parameter("weight", [width], Init::Ones);
+        let bias = self.bias.then(|| g.parameter("bias", [width], Init::Zeros));
+        g.mark(|| {
+            let scaled = standardized(x, &[shape.rank().saturating_sub(1)], self.epsilon) * weight;
+            bias.map_or(scaled, |bias| scaled + bias)
+        })
+    }
+}
+
+/// `x / √(mean(x²) + ε) · weight` over the last dimension; `weight` (ones) is `[width]`.
+///
+/// Source: Zhang and Sennrich, Root Mean Square Layer Normalization, NeurIPS 2019.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RmsNorm {
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+impl Default for RmsNorm {
+    /// ε = 1e-6.
+    fn default() -> RmsNorm {
+        RmsNorm { epsilon: 1e-6 }
+    }
+}
+
+impl RmsNorm {
+    /// Applies it to `x`, `f32[…, width]`.
+    #[track_caller]
+    pub fn forward<'g>(&self, g: &Scope<'_, 'g>, x: Value<'g>) -> Value<'g> {
+        let shape = x.shape();
+        let weight = g.parameter("weight", [shape.last().copied().unwrap_or(1)], Init::Ones);
+        g.mark(|| {
+            let axis = shape.rank().saturating_sub(1);
+            let mean_square = (x * x).mean([axis]).reshape(kept(&shape, &[axis]));
+            x * (mean_square + self.epsilon).rsqrt() * weight
+        })
+    }
+}
+
+/// As [`LayerNorm`], over each of `groups` groups of neighbouring channels together with all positions; `weight` (ones) and
+/// `bias` (zeros) are `[channels]`.
+///
+/// Source: Wu and He, Group Normalization, ECCV 2018.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupNorm {
+    /// Number of groups; divides the channels.
+    pub groups: usize,
+    /// Added to the variance; PyTorch has 1e-5.
+    pub epsilon: f32,
+}
+
+impl GroupNorm {
+    /// That many groups, ε = 1e-5.
+    pub fn new(groups: usize) -> GroupNorm {
+        GroupNorm { groups, epsilon: 1e-5 }
+    }
+
+    /// Applies it to `x`, `f32[items, channels, …]`.
+    #[track_caller]
+    pub fn forward<'g>(&self, g: &Scope<'_, 'g>, x: Value<'g>) -> Value<'g> {
+        let shape = x.shape();
+        let [items, channels] = [0, 1].map(|dim| shape.get(dim).copied().unwrap_or(1));
+        let weight = g.parameter("weight", [channels], Init::Ones);
+        let bias = g.parameter("bias", [channels], Init::Zeros);
+        g.mark(|| {
+            let group = shape.elements().checked_div(items * self.groups).unwrap_or(0);
+            // Groups that do not divide the channels are refused here: the number of elements changes.
+            let rows = x.reshape([items, self.groups, if channels % self.groups.max(1) == 0 { group } else { 0 }]);
+            let normal = standardized(rows, &[2], self.epsilon).reshape(shape.clone());
+            normal * per_channel(weight, &shape) + per_channel(bias, &shape)
+        })
+    }
+}
+
+/// `(x − mean) / √(variance + ε)` over `axes`.
+#[track_caller]
+pub(super) fn standardized<'g>(x: Value<'g>, axes: &[usize], epsilon: f32) -> Value<'g> {
+    let kept = kept(&x.shape(), axes);
+    let centred = x - x.mean(axes).reshape(kept.clone());
+    let variance = (centred * centred).mean(axes).reshape(kept);
+    centred * (variance + epsilon).rsqrt()
+}
+
+/// `[channels]` as `[channels, 1, …]`, to meet `[items, channels, …]`.
+#[track_caller]
+pub(super) fn per_channel<'g>(value: Value<'g>, of: &Shape) -> Value<'g> {
+    let channels = value.shape().first().copied().unwrap_or(1);
+    value.reshape((1..of.rank().max(2)).map(|dim| if dim == 1 { channels } else { 1 }).collect::<Shape>())
+}
+
+/// A shape with extent 1 along `axes`.
+fn kept(shape: &Shape, axes: &[usize]) -> Shape {
+    (0..shape.rank()).map(|dim| if axes.contains(&dim) { 1 } else { shape[dim] }).collect()
+}
