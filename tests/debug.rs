@@ -18,8 +18,8 @@ fn a_small_step_computes_these_bits() {
         let parameters = Parameters::new(&builder);
         let input = |name, shape: &[usize]| builder.input(name, TensorType::new(DType::F32, shape));
         let (x, y, rate) = (input("x", &[5, 7]), input("y", &[5, 3]), input("rate", &[]));
-        let hidden = Linear::new(9).apply(&parameters.root().sub("one"), x).relu();
-        let loss = mean_squared_error(Linear::new(3).apply(&parameters.root().sub("two"), hidden), y);
+        let hidden = Linear::new(9).forward(&parameters.root().sub("one"), x).relu();
+        let loss = mean_squared_error(Linear::new(3).forward(&parameters.root().sub("two"), hidden), y);
         Sgd::default().minimize(&parameters, loss, rate);
         builder.output("loss", loss);
         let specs = parameters.specs();
