@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const CRATES: [&str; 3] = ["meganeura-core", "meganeura-wgpu", "meganeura-nn"];
-const NUMBERS: [(char, u32); 8] = [('G', 7), ('L', 2), ('R', 5), ('P', 5), ('K', 5), ('S', 3), ('M', 8), ('W', 3)];
+const NUMBERS: [(char, u32); 8] = [('G', 7), ('L', 2), ('R', 5), ('P', 5), ('K', 5), ('S', 3), ('M', 9), ('W', 3)];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -59,8 +59,10 @@ fn every_invariant_names_a_test_that_exists() {
     assert_eq!(found, expected);
     assert_eq!(found.len(), numbers.len(), "a number stands twice");
     for row in rows {
-        let [number, _, _, test] = row[..] else { panic!("a row has four columns: {row:?}") };
-        assert!(tests.contains(test.trim_matches('`')), "{number}: there is no test {test}");
+        let [number, _, _, names] = row[..] else { panic!("a row has four columns: {row:?}") };
+        for test in names.split(", ") {
+            assert!(tests.contains(test.trim_matches('`')), "{number}: there is no test {test}");
+        }
     }
 }
 

@@ -6,7 +6,9 @@
 //! Reshapes, permutes, broadcasts, slices, pads and convolution windows all become such expressions.
 
 use crate::shape::Shape;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::cell::Cell;
 use std::fmt;
 
 /// Position of an expression in a kernel's list; see [`crate::kernel::Expr`].
@@ -37,11 +39,25 @@ pub enum Atom {
     /// Coordinate along an axis of the iteration space.
     Axis(usize),
     /// Quotient, rounded down, of a non-negative index by a positive constant.
-    Div(Box<Index>, i64),
+    Div(#[serde(deserialize_with = "nested")] Box<Index>, i64),
     /// Remainder of a non-negative index by a positive constant.
-    Mod(Box<Index>, i64),
+    Mod(#[serde(deserialize_with = "nested")] Box<Index>, i64),
     /// A `u32` that the kernel computes, known to be less than the second field.
     Value(ExprId, i64),
+}
+
+/// Reads an index inside of another one, unless they nest so deeply that reading could exhaust the stack.
+fn nested<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Index>, D::Error> {
+    const DEEPEST: u32 = 64;
+    thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
+    let depth = DEPTH.get();
+    if depth == DEEPEST {
+        return Err(D::Error::custom("an index nests too deeply"));
+    }
+    DEPTH.set(depth + 1);
+    let index = Index::deserialize(deserializer);
+    DEPTH.set(depth);
+    index.map(Box::new)
 }
 
 impl Index {

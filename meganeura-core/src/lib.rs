@@ -21,6 +21,7 @@ pub mod ops;
 pub mod options;
 pub mod oracle;
 pub mod pipeline;
+pub mod program;
 pub mod report;
 pub mod rewrite;
 pub mod scalar;

@@ -3,14 +3,13 @@
 use crate::fuse::{self, PartitionError};
 use crate::ir::{self, Graph, GraphError};
 use crate::layout::{LayoutError, Layouts};
-use crate::memory::{self, MemoryError, Plan, PlanError, Planned, StateLayout};
+use crate::memory::{self, Evidence, MemoryError, PlanError, Planned, StateLayout};
 use crate::observer::Observer;
 use crate::options::Options;
+pub use crate::program::{Program, ProgramError};
 pub use crate::report::{Report, Stage, StageTime};
 use crate::rewrite;
-use crate::scalar::Scalar;
 use crate::schedule::{self, Caps, ScheduleError, Scheduler};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,19 +35,6 @@ pub enum CompileError {
     /// A defect of this library: the memory plan broke an invariant.
     #[error("defect in meganeura: {0}")]
     Memory(#[from] MemoryError),
-}
-
-/// A compiled program: a plan, the states it needs, and what compilation found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Program {
-    /// What an executor runs.
-    pub plan: Arc<Plan>,
-    /// Where states lie; a new store takes it, an existing one gave it.
-    pub layout: StateLayout,
-    /// What a new store fills each state with, by name.
-    pub initial: Vec<(String, Scalar)>,
-    /// Figures for people.
-    pub report: Report,
 }
 
 /// Compiles a graph for a device. `layout` is that of the state store which the program will share; without one the
@@ -77,7 +63,7 @@ pub fn compile(
 
     let layout = layout.cloned().unwrap_or_else(|| StateLayout::of_graph(&simplified, caps));
     let pass = Pass { graph: &simplified, layouts: &layouts, states: &layout, options, caps, observer: &observer };
-    let plan = pass.plan()?.plan;
+    let Planned { plan, lifetimes } = pass.plan()?;
 
     let report = Report {
         nodes: graph.nodes().len(),
@@ -92,7 +78,8 @@ pub fn compile(
     };
     observer.done(&plan, &report);
     let initial = graph.states().iter().map(|state| (state.name.to_string(), state.init)).collect();
-    Ok(Program { plan: Arc::new(plan), layout, initial, report })
+    let evidence = Arc::new(Evidence::new(&simplified, lifetimes));
+    Ok(Program { plan: Arc::new(plan), layout, initial, report, evidence })
 }
 
 /// The plan of a graph as it is, row-major, each kernel one dispatch: for tests, which know its nodes.

@@ -5,6 +5,7 @@
 //! lifetimes do not overlap; `verify` checks the result.
 
 mod alias;
+mod evidence;
 mod interp;
 mod layout;
 mod order;
@@ -12,8 +13,9 @@ mod place;
 mod plan;
 mod verify;
 
+pub use evidence::{Before, Evidence, UpdateOf};
 pub use interp::interp;
 pub use order::{Order, order};
 pub use place::{Lifetime, PlanError, Planned, plan};
 pub use plan::*;
-pub use verify::{MemoryError, verify};
+pub use verify::{MemoryError, verify, verify_plan};

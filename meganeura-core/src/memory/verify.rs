@@ -1,12 +1,12 @@
 //! Invariants of memory plans.
 
 use super::alias::may_share;
+use super::evidence::{Before, Evidence, UpdateOf, verify_references};
 use super::place::{Lifetime, Planned};
 use super::plan::{Dispatch, Owner, Place, Plan};
 use crate::fuse::Source;
-use crate::ir::{Graph, Update};
+use crate::ir::Graph;
 use crate::kernel::Access;
-use crate::ops::Op;
 use crate::schedule::Caps;
 use std::collections::{HashMap, HashSet};
 
@@ -70,6 +70,18 @@ pub enum MemoryError {
         /// The state.
         state: String,
     },
+    /// M9.
+    #[error("M9: {item} refers to {what} {index}, of which there are {len}")]
+    Missing {
+        /// Where.
+        item: String,
+        /// What it refers to.
+        what: &'static str,
+        /// The number it gives.
+        index: usize,
+        /// How many there are.
+        len: usize,
+    },
     /// Groups do not ascend.
     #[error("dispatch {dispatch} is in an earlier group than the one before it")]
     Groups {
@@ -78,16 +90,25 @@ pub enum MemoryError {
     },
 }
 
-/// Checks M1 to M5, M7 and M8; M6 is checked where buffers are allocated.
+/// Checks M1 to M5 and M7 to M9; M6 is checked where buffers are allocated.
 ///
 /// # Errors
 /// The first broken invariant.
 pub fn verify(graph: &Graph, planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
-    verify_bindings(planned, caps)?;
-    let touching = Touching::new(&planned.plan);
-    verify_lifetimes(planned, &touching)?;
-    verify_states(graph, planned, &touching)?;
-    verify_updates(graph, planned)
+    verify_plan(&planned.plan, &Evidence::new(graph, planned.lifetimes.clone()), caps)
+}
+
+/// [`verify`] without the graph, for plans that come from elsewhere than the compiler: nothing in them is trusted.
+///
+/// # Errors
+/// The first broken invariant.
+pub fn verify_plan(plan: &Plan, evidence: &Evidence, caps: &Caps) -> Result<(), MemoryError> {
+    verify_references(plan, evidence)?;
+    verify_bindings(plan, caps)?;
+    let touching = Touching::new(plan);
+    verify_lifetimes(&evidence.lifetimes, &touching)?;
+    verify_states(evidence, &touching)?;
+    verify_updates(plan, evidence)
 }
 
 /// The dispatches that touch a place in a group.
@@ -132,8 +153,7 @@ impl Touching<'_> {
     }
 }
 
-fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
-    let plan = &planned.plan;
+fn verify_bindings(plan: &Plan, caps: &Caps) -> Result<(), MemoryError> {
     let mut written = vec![false; plan.buffers.len()];
     let mut group = 0;
     for (at, dispatch) in plan.dispatches.iter().enumerate() {
@@ -144,7 +164,7 @@ fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
         for binding in &dispatch.bindings {
             let Place { buffer, offset, bytes } = binding.place;
             let aligned = offset % caps.binding_alignment as usize == 0 && bytes % 4 == 0;
-            if !aligned || offset + bytes > plan.buffers[buffer].bytes {
+            if !aligned || offset.checked_add(bytes).is_none_or(|end| end > plan.buffers[buffer].bytes) {
                 return Err(MemoryError::Alignment { dispatch: at, offset });
             }
             let agree = |other: &&super::Binding| other.place.buffer != buffer || other.writable == binding.writable;
@@ -175,17 +195,17 @@ fn verify_bindings(planned: &Planned, caps: &Caps) -> Result<(), MemoryError> {
 
 /// M1 (and M4 for outputs, which live to the end): tensors in one scratch or output buffer follow each other; a tensor may begin in
 /// the group in which another ends only if one kernel reads the one and writes the other.
-fn verify_lifetimes(planned: &Planned, touching: &Touching<'_>) -> Result<(), MemoryError> {
+fn verify_lifetimes(lifetimes: &[Lifetime], touching: &Touching<'_>) -> Result<(), MemoryError> {
     let mut by_buffer: HashMap<usize, Vec<usize>> = HashMap::new();
-    for (at, lifetime) in planned.lifetimes.iter().enumerate() {
-        if matches!(planned.plan.buffers[lifetime.place.buffer].owner, Owner::Scratch | Owner::Output) {
+    for (at, lifetime) in lifetimes.iter().enumerate() {
+        if matches!(touching.plan.buffers[lifetime.place.buffer].owner, Owner::Scratch | Owner::Output) {
             by_buffer.entry(lifetime.place.buffer).or_default().push(at);
         }
     }
     for tenants in by_buffer.values_mut() {
-        tenants.sort_by_key(|&at| (planned.lifetimes[at].from, planned.lifetimes[at].to));
+        tenants.sort_by_key(|&at| (lifetimes[at].from, lifetimes[at].to));
         for pair in tenants.windows(2) {
-            let [first, second] = [pair[0], pair[1]].map(|at| &planned.lifetimes[at]);
+            let [first, second] = [pair[0], pair[1]].map(|at| &lifetimes[at]);
             let meets = first.to == second.from && first.from < second.from && touching.alone(second.from, first.place);
             if first.to >= second.from && !meets {
                 return Err(MemoryError::Overlap { first: first.source, second: second.source });
@@ -195,19 +215,19 @@ fn verify_lifetimes(planned: &Planned, touching: &Touching<'_>) -> Result<(), Me
     Ok(())
 }
 
-fn verify_states(graph: &Graph, planned: &Planned, touching: &Touching<'_>) -> Result<(), MemoryError> {
+fn verify_states(evidence: &Evidence, touching: &Touching<'_>) -> Result<(), MemoryError> {
+    let tenants = || evidence.lifetimes.iter().zip(&evidence.before);
     let mut new_values: HashMap<Place, Vec<&Lifetime>> = HashMap::new();
-    for new in planned.lifetimes.iter().filter(|new| !is_leaf(graph, new.source)) {
+    for (new, _) in tenants().filter(|(_, before)| **before == Before::Nothing) {
         new_values.entry(new.place).or_default().push(new);
     }
-    for old in planned.lifetimes.iter().filter(|lifetime| is_leaf(graph, lifetime.source)) {
-        let Source::Value(id) = old.source else { continue };
-        let Op::State(state) = &graph.node(id).op else { continue };
+    for (old, before) in tenants() {
+        let Before::State(state) = *before else { continue };
         let new_values = new_values.get(&old.place).into_iter().flatten();
         for new in new_values.filter(|new| touching.uses(new.from, new.place, Access::Write)) {
             let together = old.to == new.from && touching.alone(new.from, new.place);
             if old.to >= new.from && !together && touching.uses(old.to, old.place, Access::Read) {
-                let state = graph.state(state.id).name.to_string();
+                let state = touching.plan.states[state].name.clone();
                 return Err(MemoryError::StateOrder { state, written: new.from, read: old.to });
             }
         }
@@ -216,13 +236,10 @@ fn verify_states(graph: &Graph, planned: &Planned, touching: &Touching<'_>) -> R
 }
 
 /// M8: each update's value is computed in, or copied to, its state's storage. M4: nothing else is written to arenas.
-fn verify_updates(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
-    let plan = &planned.plan;
-    let ports: HashMap<&str, Place> = plan.states.iter().map(|port| (port.name.as_str(), port.place)).collect();
+fn verify_updates(plan: &Plan, evidence: &Evidence) -> Result<(), MemoryError> {
     let mut written: HashSet<Place> = HashSet::new();
-    let name = |update: &Update| &*graph.state(update.state).name;
-    let updated: HashSet<Place> =
-        graph.updates().iter().filter_map(|update| ports.get(name(update)).copied()).collect();
+    let place = |update: &UpdateOf| plan.states[update.state].place;
+    let updated: HashSet<Place> = evidence.updates.iter().map(place).collect();
     for (at, dispatch) in plan.dispatches.iter().enumerate() {
         let args = plan.kernels[dispatch.kernel].args.iter().zip(&dispatch.arg_binding);
         for (_, &binding) in args.filter(|(arg, _)| arg.access != Access::Read) {
@@ -234,16 +251,10 @@ fn verify_updates(graph: &Graph, planned: &Planned) -> Result<(), MemoryError> {
             written.insert(place);
         }
     }
-    let itself = |update: &Update| matches!(&graph.node(update.value).op, Op::State(state) if state.id == update.state);
-    let lost = |update: &&Update| !ports.get(name(update)).is_some_and(|place| written.contains(place));
-    match graph.updates().iter().filter(|update| !itself(update)).find(lost) {
-        Some(update) => Err(MemoryError::LostUpdate { state: name(update).to_string() }),
+    match evidence.updates.iter().find(|update| !update.keeps && !written.contains(&place(update))) {
+        Some(update) => Err(MemoryError::LostUpdate { state: plan.states[update.state].name.clone() }),
         None => Ok(()),
     }
-}
-
-fn is_leaf(graph: &Graph, source: Source) -> bool {
-    matches!(source, Source::Value(id) if matches!(graph.node(id).op, Op::State(_) | Op::Input(_)))
 }
 
 #[cfg(test)]

@@ -88,7 +88,11 @@ fn masked_range(index: &Index, mask: &[Bound], extents: &[usize]) -> Option<(i64
         if first > last {
             return None;
         }
-        if let Some(factor) = common_factor(&rest, &bound.index) {
+        let small = |factor: &i64| {
+            let product = |x: i64| x.checked_mul(*factor).is_some_and(|product| product.abs() < 1 << 60);
+            [first, last, bound.index.offset].into_iter().all(product)
+        };
+        if let Some(factor) = common_factor(&rest, &bound.index).filter(small) {
             rest = rest.plus(&bound.index.times(-factor));
             low += (factor * first).min(factor * last);
             high += (factor * first).max(factor * last);

@@ -9,6 +9,7 @@
 
 mod bounds;
 mod layout;
+mod size;
 mod stores;
 #[cfg(test)]
 mod tests;
@@ -112,6 +113,14 @@ pub enum Problem {
         /// Its role.
         role: Role,
     },
+    /// A number that is 0 where it must not be, or so large that arithmetic with it could overflow.
+    #[error("{what} {number} is 0 or beyond what a kernel needs")]
+    Number {
+        /// What it is.
+        what: &'static str,
+        /// The number.
+        number: i64,
+    },
     /// A value varies with an axis that it must not vary with.
     #[error("varies with axis {axis}, of role {role}")]
     Varies {
@@ -156,6 +165,7 @@ impl fmt::Display for Part {
 /// The first one that is broken.
 pub fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
     layout::verify(kernel)?;
+    size::verify(kernel)?;
     bounds::verify(kernel)?;
     stores::verify(kernel)
 }
