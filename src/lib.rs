@@ -10,7 +10,9 @@ mod error;
 
 pub use error::Error;
 pub use meganeura_core::pipeline::{CompileError, Program, compile};
-pub use meganeura_core::{cost, dtype, ir, memory, ops, options, oracle, pipeline, scalar, schedule, shape, tensor};
+pub use meganeura_core::{
+    compose, cost, dtype, ir, memory, ops, options, oracle, pipeline, scalar, schedule, shape, tensor,
+};
 pub use meganeura_nn as nn;
 pub use meganeura_wgpu::{
     AdapterSummary, Device, DeviceError, DeviceInfo, DeviceKind, HostSpans, Profile, Selector, Session, SessionOptions,
@@ -20,6 +22,7 @@ pub use meganeura_wgpu::{
 /// What most programs use.
 pub mod prelude {
     pub use crate::{Device, Error, Program, Session, StateStore, compile};
+    pub use meganeura_core::compose::{Border, ConvOptions, PoolOptions, Resize};
     pub use meganeura_core::dtype::DType;
     pub use meganeura_core::ir::{BuildErrors, Builder, Graph, StateSpec, Value};
     pub use meganeura_core::options::Options;
@@ -30,7 +33,8 @@ pub mod prelude {
     pub use meganeura_nn::data::{Batches, Mnist, shuffled};
     pub use meganeura_nn::init::Init;
     pub use meganeura_nn::layers::{
-        Activation, BatchNorm, Dropout, Embedding, GroupNorm, LayerNorm, Linear, Mlp, Randomness, RmsNorm,
+        Activation, AvgPool2d, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Dropout, Embedding,
+        GroupNorm, LayerNorm, Linear, MaxPool2d, Mlp, Randomness, RmsNorm,
     };
     pub use meganeura_nn::loss::{cross_entropy, mean_squared_error};
     pub use meganeura_nn::optim::{AdamW, Optimizer, Sgd};

@@ -4,16 +4,20 @@
 
 mod activation;
 mod batch_norm;
+mod conv;
 mod dropout;
 mod embedding;
 mod linear;
 mod mlp;
 mod norm;
+mod pool;
 
 pub use activation::Activation;
 pub use batch_norm::BatchNorm;
+pub use conv::{Conv, Conv1d, Conv2d, ConvTranspose, ConvTranspose1d, ConvTranspose2d};
 pub use dropout::{Dropout, Randomness};
 pub use embedding::Embedding;
 pub use linear::Linear;
 pub use mlp::Mlp;
 pub use norm::{GroupNorm, LayerNorm, RmsNorm};
+pub use pool::{AvgPool2d, MaxPool2d};
