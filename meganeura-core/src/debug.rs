@@ -16,6 +16,11 @@ pub fn device_selector() -> Option<String> {
     env::var("MEGANEURA_DEVICE").ok().filter(|selector| !selector.trim().is_empty())
 }
 
+/// `MEGANEURA_RECORDING`: how sessions that leave the choice open record their steps on a GPU: `safe` or `native`.
+pub fn recording() -> Option<String> {
+    env::var("MEGANEURA_RECORDING").ok().filter(|route| !route.trim().is_empty())
+}
+
 /// `MEGANEURA_REQUIRE_GPU=1`: a test that finds no adapter shall fail rather than skip.
 pub fn require_gpu() -> bool {
     env::var("MEGANEURA_REQUIRE_GPU").is_ok_and(|value| value == "1")

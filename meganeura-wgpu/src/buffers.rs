@@ -3,7 +3,7 @@
 use crate::device::{CallError, Gpu};
 use crate::error::DeviceError;
 use meganeura_core::memory::{Owner, Plan};
-use wgpu::{BufferDescriptor, BufferUsages};
+use wgpu::{BufferDescriptor, BufferUsages, CommandEncoderDescriptor};
 
 /// The buffers of a session, in the order of [`Plan::buffers`]; arenas are handles of the store's.
 pub(crate) struct Buffers {
@@ -13,7 +13,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Allocates what the plan asks for. wgpu clears buffers before their first use.
+    /// Allocates what the plan asks for, and clears it.
     ///
     /// # Errors
     /// [`DeviceError::LimitTooSmall`], [`DeviceError::OutOfMemory`], or [`DeviceError::Unplanned`] if the sum is not
@@ -36,8 +36,21 @@ impl Buffers {
         if buffers.allocated != planned {
             return Err(DeviceError::Unplanned { planned, allocated: buffers.allocated });
         }
+        let own = plan.buffers.iter().zip(&buffers.all).filter(|(buffer, _)| !matches!(buffer.owner, Owner::Arena(_)));
+        clear(gpu, own.map(|(_, handle)| handle))?;
         Ok(buffers)
     }
+}
+
+/// Clears buffers at once. wgpu would else do so piece by piece, each before what it takes for the first use; it does not
+/// see the uses of the native path.
+pub(crate) fn clear<'b>(gpu: &Gpu, buffers: impl Iterator<Item = &'b wgpu::Buffer>) -> Result<(), DeviceError> {
+    let clear = || {
+        let mut encoder = gpu.device.create_command_encoder(&CommandEncoderDescriptor { label: Some("clear") });
+        buffers.for_each(|buffer| encoder.clear_buffer(buffer, 0, None));
+        gpu.queue.submit([encoder.finish()]);
+    };
+    gpu.call(clear).map_err(|error| error.during("clear buffers"))
 }
 
 /// Creates one storage buffer, which the host can write and read through copies.

@@ -19,5 +19,5 @@ pub mod wgsl;
 pub use device::{AdapterSummary, Device, DeviceInfo, DeviceKind, Selector, adapters};
 pub use error::{DeviceError, LayoutMismatch};
 pub use profile::{HostSpans, Profile, ProfileError};
-pub use session::{Report, Session, SessionOptions, ShaderChecks};
+pub use session::{Recording, Report, Session, SessionOptions, ShaderChecks};
 pub use store::StateStore;

@@ -2,6 +2,7 @@
 
 use crate::device::{CallError, Gpu};
 use crate::error::DeviceError;
+use crate::record::NativeObjects;
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,16 @@ pub enum ShaderChecks {
     On,
 }
 
+impl ShaderChecks {
+    /// In wgpu's words.
+    pub(crate) fn of_wgpu(self) -> ShaderRuntimeChecks {
+        match self {
+            ShaderChecks::Off => ShaderRuntimeChecks::unchecked(),
+            ShaderChecks::On => ShaderRuntimeChecks::checked(),
+        }
+    }
+}
+
 /// What makes a pipeline: equal keys share one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PipelineKey {
@@ -36,6 +47,34 @@ pub(crate) struct PipelineKey {
 pub(crate) struct PipelineCache {
     pipelines: Mutex<HashMap<Arc<PipelineKey>, wgpu::ComputePipeline>>,
     layouts: Mutex<HashMap<Vec<bool>, Layout>>,
+    /// Those of the native path.
+    pub native: NativeObjects,
+}
+
+/// The pipelines of `keys` in their order; those that the cache has not are compiled in parallel. The text beside a key is
+/// its name in errors.
+pub(crate) fn cached<P: Clone + Send>(
+    cache: &Mutex<HashMap<Arc<PipelineKey>, P>>,
+    keys: &[(Arc<PipelineKey>, &str)],
+    compile: impl Fn(&PipelineKey, &str) -> Result<P, DeviceError> + Sync,
+) -> Result<Vec<P>, DeviceError> {
+    let mut new: Vec<&(Arc<PipelineKey>, &str)> = Vec::new();
+    {
+        let known = lock(cache);
+        let mut seen = HashSet::new();
+        new.extend(keys.iter().filter(|(key, _)| !known.contains_key(key) && seen.insert(Arc::clone(key))));
+    }
+    let compiled = new
+        .par_iter()
+        .map(|(key, label)| Ok((Arc::clone(key), compile(key, label)?)))
+        .collect::<Result<Vec<_>, DeviceError>>()?;
+    let mut known = lock(cache);
+    for (key, pipeline) in compiled {
+        // Another thread may have made it meanwhile; all use one.
+        known.entry(key).or_insert(pipeline);
+    }
+    // Nothing is ever removed, so every key is there.
+    Ok(keys.iter().filter_map(|(key, _)| known.get(key).cloned()).collect())
 }
 
 /// How group 0 is bound.
@@ -49,22 +88,7 @@ impl Gpu {
     /// The pipelines of `keys` in their order; those that the device has not are compiled in parallel. The text beside
     /// a key is its name in errors.
     pub fn pipelines(&self, keys: &[(Arc<PipelineKey>, &str)]) -> Result<Vec<wgpu::ComputePipeline>, DeviceError> {
-        let mut new: Vec<&(Arc<PipelineKey>, &str)> = Vec::new();
-        {
-            let known = lock(&self.pipelines.pipelines);
-            let mut seen = HashSet::new();
-            new.extend(keys.iter().filter(|(key, _)| !known.contains_key(key) && seen.insert(Arc::clone(key))));
-        }
-        let layouts = new.iter().map(|(key, _)| self.layout(&key.writable)).collect::<Result<Vec<_>, _>>()?;
-        let compiled = new
-            .par_iter()
-            .zip(layouts)
-            .map(|((key, label), layout)| Ok((Arc::clone(key), self.compile(key, label, &layout)?)))
-            .collect::<Result<Vec<_>, DeviceError>>()?;
-        let mut known = lock(&self.pipelines.pipelines);
-        known.extend(compiled);
-        // Nothing is ever removed, so every key is there.
-        Ok(keys.iter().filter_map(|(key, _)| known.get(key).cloned()).collect())
+        cached(&self.pipelines.pipelines, keys, |key, label| self.compile(key, label, &self.layout(&key.writable)?))
     }
 
     /// The layout of a group whose binding `b` is `read_write` where `writable[b]`, and `read` elsewhere.
@@ -99,17 +123,13 @@ impl Gpu {
     }
 
     fn compile(&self, key: &PipelineKey, label: &str, layout: &Layout) -> Result<wgpu::ComputePipeline, DeviceError> {
-        let checks = match key.checks {
-            ShaderChecks::Off => ShaderRuntimeChecks::unchecked(),
-            ShaderChecks::On => ShaderRuntimeChecks::checked(),
-        };
         let create = || {
             let descriptor =
                 ShaderModuleDescriptor { label: Some(label), source: ShaderSource::Wgsl(key.source.as_str().into()) };
             // SAFETY: without checks the shader itself must stay in bounds and end. A session verifies its kernels
             // before it prints them: every access is in bounds or masked (K1), and bindings are as large as arguments.
             // Printed loops have constant trip counts, and printed integer divisions guard against zero.
-            let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
+            let module = unsafe { self.device.create_shader_module_trusted(descriptor, key.checks.of_wgpu()) };
             self.device.create_compute_pipeline(&ComputePipelineDescriptor {
                 label: Some(label),
                 layout: Some(&layout.pipeline),

@@ -11,7 +11,6 @@ use meganeura_core::pipeline::Program;
 use meganeura_core::scalar::Scalar;
 use meganeura_core::tensor::Tensor;
 use std::sync::Arc;
-use wgpu::CommandEncoderDescriptor;
 
 /// The states of a model on a device: parameters, moments, counters. Clones are handles of one store, and all sessions
 /// made with it see each other's updates.
@@ -146,12 +145,6 @@ fn allocate(gpu: &Gpu, layout: &StateLayout) -> Result<Vec<wgpu::Buffer>, Device
     gpu.check()?;
     let create = |(at, &bytes): (usize, &usize)| buffers::create(gpu, &format!("state arena {at}"), bytes as u64);
     let arenas = layout.arenas.iter().enumerate().map(create).collect::<Result<Vec<_>, _>>()?;
-    // wgpu would clear an arena piece by piece at the first use of each.
-    let clear = || {
-        let mut encoder = gpu.device.create_command_encoder(&CommandEncoderDescriptor { label: Some("clear states") });
-        arenas.iter().for_each(|arena| encoder.clear_buffer(arena, 0, None));
-        gpu.queue.submit([encoder.finish()]);
-    };
-    gpu.call(clear).map_err(|error| error.during("clear the states"))?;
+    buffers::clear(gpu, arenas.iter())?;
     Ok(arenas)
 }

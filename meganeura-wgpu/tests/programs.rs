@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::devices;
+use common::{devices, gpu};
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::Builder;
 use meganeura_core::ops::{Lowering, Operation};
@@ -14,7 +14,7 @@ use meganeura_core::schedule::Numerics;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
 use meganeura_core::testing::{Case, cases_of_compositions, cases_of_op_table, cases_of_states, random_graph};
-use meganeura_wgpu::{Device, Session, StateStore};
+use meganeura_wgpu::{Device, Recording, Session, SessionOptions, StateStore};
 use std::collections::HashMap;
 
 fn tensor(array: &Array) -> Tensor {
@@ -32,17 +32,30 @@ fn tensor(array: &Array) -> Tensor {
 
 /// Outputs and new states after one step.
 fn run(device: &Device, case: &Case, options: &Options) -> Result<HashMap<String, Tensor>, String> {
+    run_steps(device, case, options, Recording::Auto, 1)
+}
+
+/// Outputs and new states after several steps.
+fn run_steps(
+    device: &Device,
+    case: &Case,
+    options: &Options,
+    recording: Recording,
+    steps: usize,
+) -> Result<HashMap<String, Tensor>, String> {
     let message = |error: &dyn std::fmt::Display| format!("{}: {error}", case.name);
     let program = compile(&case.graph, options, device.caps(), None).map_err(|error| message(&error))?;
     let store = StateStore::new(device, &program.layout).map_err(|error| message(&error))?;
     for (name, state) in &case.states {
         store.write(name, &tensor(state)).map_err(|error| message(&error))?;
     }
-    let mut session = Session::new(device, program.plan.clone(), &store).map_err(|error| message(&error))?;
+    let how = SessionOptions { recording, ..SessionOptions::default() };
+    let session = Session::with_options(device, program.plan.clone(), &store, &how);
+    let mut session = session.map_err(|error| message(&error))?;
     for (name, input) in &case.inputs {
         session.write(name, &tensor(input)).map_err(|error| message(&error))?;
     }
-    session.step().map_err(|error| message(&error))?;
+    (0..steps).try_for_each(|_| session.step()).map_err(|error| message(&error))?;
     let outputs = program.plan.outputs.iter().map(|port| Ok((port.name.clone(), session.read(&port.name)?)));
     let states = program.plan.states.iter().map(|port| Ok((port.name.clone(), store.read(&port.name)?)));
     outputs.chain(states).collect::<Result<_, meganeura_wgpu::DeviceError>>().map_err(|error| message(&error))
@@ -134,4 +147,31 @@ fn products_of_empty_matrices_are_empty_or_zero() {
         let case = Case { name: format!("{rows}x{depth}x{cols}"), graph, inputs, states: HashMap::new() };
         check_all(&[case], &optimised(), 0.0);
     }
+}
+
+/// Both ways of recording, bit by bit, over programs of all kinds.
+fn check_recordings(cases: &[Case], steps: usize) {
+    let Some(device) = gpu() else { return };
+    if device.info().backend != "vulkan" {
+        return;
+    }
+    for case in cases {
+        let [safe, native] = [Recording::Safe, Recording::Native]
+            .map(|recording| run_steps(&device, case, &optimised(), recording, steps).unwrap());
+        assert_eq!(safe.len(), native.len());
+        for (name, safe) in &safe {
+            assert_eq!(safe.bytes(), native[name].bytes(), "{} {name} after {steps} steps", case.name);
+        }
+    }
+}
+
+#[test]
+fn both_recordings_compute_the_same_bits() {
+    check_recordings(&cases_of_op_table(), 1);
+    check_recordings(&(0..60).map(random_graph).collect::<Vec<_>>(), 2);
+}
+
+#[test]
+fn both_recordings_compute_the_same_bits_over_many_steps() {
+    check_recordings(&cases_of_states(), 40);
 }

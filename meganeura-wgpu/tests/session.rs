@@ -12,7 +12,9 @@ use meganeura_core::pipeline::compile;
 use meganeura_core::scalar::Scalar;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
-use meganeura_wgpu::{Device, DeviceError, LayoutMismatch, Session, SessionOptions, ShaderChecks, StateStore};
+use meganeura_wgpu::{
+    Device, DeviceError, LayoutMismatch, Recording, Session, SessionOptions, ShaderChecks, StateStore,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -327,4 +329,53 @@ fn tensors_without_elements_are_carried() {
         session.step().unwrap();
         assert_eq!(session.read("y").unwrap(), Tensor::zeros(ty.clone()));
     }
+}
+
+#[test]
+fn native_recording_is_taken_on_vulkan_and_an_error_elsewhere() {
+    for device in devices() {
+        let vulkan = device.info().backend == "vulkan";
+        let store = StateStore::new(&device, &StateLayout::default()).unwrap();
+        let open = |recording| {
+            let options = SessionOptions { recording, ..SessionOptions::default() };
+            Session::with_options(&device, Arc::new(chain()), &store, &options)
+        };
+        assert!(!open(Recording::Safe).unwrap().report().native);
+        if meganeura_core::debug::recording().is_none() {
+            assert_eq!(open(Recording::Auto).unwrap().report().native, vulkan);
+        }
+        match open(Recording::Native) {
+            Ok(session) => assert!(vulkan && session.report().native),
+            Err(error) => assert!(!vulkan && matches!(error, DeviceError::Unsupported { .. }), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn sessions_of_both_recordings_take_turns_on_one_store() {
+    let Some(device) = gpu() else { return };
+    let store = StateStore::new(&device, &layout()).unwrap();
+    let mut sessions = [Recording::Safe, Recording::Auto].map(|recording| {
+        let options = SessionOptions { recording, ..SessionOptions::default() };
+        Session::with_options(&device, Arc::new(accumulate()), &store, &options).unwrap()
+    });
+    for step in 0..20 {
+        for (session, sign) in sessions.iter_mut().zip([2.0, -1.0]) {
+            session.write("x", &ramp(sign)).unwrap();
+            session.step().unwrap();
+        }
+        assert_eq!(sessions[step % 2].read("sum").unwrap(), ramp(step as f32 + 1.0));
+    }
+}
+
+#[test]
+fn a_session_may_be_dropped_while_its_steps_run() {
+    let Some(device) = gpu() else { return };
+    let store = StateStore::new(&device, &layout()).unwrap();
+    for _ in 0..20 {
+        let mut session = Session::new(&device, Arc::new(accumulate()), &store).unwrap();
+        session.write("x", &ramp(1.0)).unwrap();
+        (0..5).for_each(|_| session.step().unwrap());
+    }
+    assert_eq!(store.read("total").unwrap(), ramp(100.0));
 }

@@ -1,10 +1,11 @@
 //! Times of dispatches by the GPU's own clock.
 
 use super::StepTimes;
-use crate::buffers::create_for;
+use crate::buffers::{clear, create_for};
 use crate::device::Gpu;
 use crate::error::DeviceError;
-use crate::record::{Bound, Recording, new_encoder};
+use crate::record::Commands;
+use crate::record::safe::{self, Bound, new_encoder};
 use crate::transfer::read_bytes;
 use std::time::{Duration, Instant};
 use wgpu::{
@@ -25,7 +26,7 @@ enum Stamps {
 }
 
 /// Submits one step with timestamps around each dispatch, and waits for it.
-pub(crate) fn time(gpu: &Gpu, recording: &Recording, watchdog: Duration) -> Result<StepTimes, DeviceError> {
+pub(crate) fn time(gpu: &Gpu, commands: &Commands, watchdog: Duration) -> Result<StepTimes, DeviceError> {
     let features = gpu.device.features();
     let stamps = match features.contains(Features::TIMESTAMP_QUERY_INSIDE_PASSES) {
         _ if !features.contains(Features::TIMESTAMP_QUERY) => {
@@ -34,36 +35,44 @@ pub(crate) fn time(gpu: &Gpu, recording: &Recording, watchdog: Duration) -> Resu
         true => Stamps::Between,
         false => Stamps::AtPasses,
     };
-    time_with(gpu, recording, stamps, watchdog)
+    time_with(gpu, commands, stamps, watchdog)
 }
 
-fn time_with(gpu: &Gpu, recording: &Recording, stamps: Stamps, watchdog: Duration) -> Result<StepTimes, DeviceError> {
+fn time_with(gpu: &Gpu, commands: &Commands, stamps: Stamps, watchdog: Duration) -> Result<StepTimes, DeviceError> {
     gpu.check()?;
-    let dispatches = recording.dispatches.len() as u32;
+    let dispatches = commands.len() as u32;
     if dispatches == 0 {
         return Ok(StepTimes { submitted: Instant::now(), dispatches: Vec::new() });
     }
     let count = if stamps == Stamps::Between { dispatches + 1 } else { dispatches * 2 };
     let bytes = u64::from(count) * 8;
-    let resolved = create_for(gpu, "timestamps", bytes, BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC)?;
-    let submit = || {
-        let sets = query_sets(gpu, count);
-        let mut encoder = new_encoder(gpu);
-        match stamps {
-            Stamps::Between => one_pass(recording, &mut encoder, &sets),
-            Stamps::AtPasses => pass_each(recording, &mut encoder, &sets),
+    let usage = BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+    let resolved = create_for(gpu, "timestamps", bytes, usage)?;
+    clear(gpu, std::iter::once(&resolved))?;
+    let submit = || match commands {
+        Commands::Safe(commands) => {
+            let sets = query_sets(gpu, count);
+            let mut encoder = new_encoder(gpu);
+            match stamps {
+                Stamps::Between => one_pass(commands, &mut encoder, &sets),
+                Stamps::AtPasses => pass_each(commands, &mut encoder, &sets),
+            }
+            for (at, set) in sets.iter().enumerate() {
+                let first = at as u32 * QUERY_SET_MAX_QUERIES;
+                let queries = QUERY_SET_MAX_QUERIES.min(count - first);
+                encoder.resolve_query_set(set, 0..queries, &resolved, u64::from(first) * 8);
+            }
+            let commands = encoder.finish();
+            let submitted = Instant::now();
+            gpu.queue.submit([commands]);
+            Ok(submitted)
         }
-        for (at, set) in sets.iter().enumerate() {
-            let first = at as u32 * QUERY_SET_MAX_QUERIES;
-            let queries = QUERY_SET_MAX_QUERIES.min(count - first);
-            encoder.resolve_query_set(set, 0..queries, &resolved, u64::from(first) * 8);
+        Commands::Native(commands) => {
+            let submitted = Instant::now();
+            commands.submit(gpu, Some(&resolved)).map(|_| submitted)
         }
-        let commands = encoder.finish();
-        let submitted = Instant::now();
-        gpu.queue.submit([commands]);
-        submitted
     };
-    let submitted = gpu.call(submit).map_err(|error| error.during(ACTION))?;
+    let submitted = gpu.call(submit).map_err(|error| error.during(ACTION))??;
     let ticks = read_bytes(gpu, &resolved, 0, bytes, watchdog)?;
     let ticks: Vec<u64> = ticks.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
     let dispatches = spans(&ticks, stamps, f64::from(gpu.queue.get_timestamp_period()) * 1e-9);
@@ -81,7 +90,7 @@ fn spans(ticks: &[u64], stamps: Stamps, seconds_per_tick: f64) -> Vec<[f64; 2]> 
     }
 }
 
-fn one_pass(recording: &Recording, encoder: &mut CommandEncoder, sets: &[QuerySet]) {
+fn one_pass(commands: &safe::Commands, encoder: &mut CommandEncoder, sets: &[QuerySet]) {
     let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: Some("step"), timestamp_writes: None });
     let stamp = |pass: &mut wgpu::ComputePass<'_>, at: usize| {
         if let Some(set) = sets.get(at / QUERY_SET_MAX_QUERIES as usize) {
@@ -90,14 +99,14 @@ fn one_pass(recording: &Recording, encoder: &mut CommandEncoder, sets: &[QuerySe
     };
     stamp(&mut pass, 0);
     let mut bound = Bound::default();
-    for (at, dispatch) in recording.dispatches.iter().enumerate() {
-        recording.dispatch(&mut pass, &mut bound, dispatch);
+    for (at, dispatch) in commands.dispatches.iter().enumerate() {
+        commands.dispatch(&mut pass, &mut bound, dispatch);
         stamp(&mut pass, at + 1);
     }
 }
 
-fn pass_each(recording: &Recording, encoder: &mut CommandEncoder, sets: &[QuerySet]) {
-    for (at, dispatch) in recording.dispatches.iter().enumerate() {
+fn pass_each(commands: &safe::Commands, encoder: &mut CommandEncoder, sets: &[QuerySet]) {
+    for (at, dispatch) in commands.dispatches.iter().enumerate() {
         let first = 2 * at as u32;
         // Sets have an even number of queries, so that a pair is never torn.
         let timestamp_writes =
@@ -107,7 +116,7 @@ fn pass_each(recording: &Recording, encoder: &mut CommandEncoder, sets: &[QueryS
                 end_of_pass_write_index: Some(first % QUERY_SET_MAX_QUERIES + 1),
             });
         let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: Some("dispatch"), timestamp_writes });
-        recording.dispatch(&mut pass, &mut Bound::default(), dispatch);
+        commands.dispatch(&mut pass, &mut Bound::default(), dispatch);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::device::Gpu;
 use crate::error::DeviceError;
 use crate::pipelines::PipelineKey;
 use crate::profile::{StepTimes, timestamps};
-use crate::record::{Recorded, Recording};
+use crate::record::{Commands, Pipelines, Recorded, Route};
 use crate::transfer;
 use crate::wgsl::{self, Module};
 use meganeura_core::debug::Log;
@@ -18,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wgpu::{BindGroupDescriptor, BindGroupEntry, BindingResource, BufferBinding, BufferSize, SubmissionIndex};
+use wgpu::SubmissionIndex;
 
 /// Steps that may be unfinished at once. The next one waits for the oldest, so that a host which runs ahead does not
 /// pile up command buffers and staged inputs without bound.
@@ -28,7 +28,7 @@ const MAX_IN_FLIGHT: usize = 8;
 pub(super) struct GpuProgram {
     gpu: Arc<Gpu>,
     buffers: Buffers,
-    recording: Recording,
+    commands: Commands,
     in_flight: VecDeque<SubmissionIndex>,
     watchdog: Duration,
 }
@@ -46,33 +46,32 @@ impl GpuProgram {
         gpu.check()?;
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
+        let route = options.recording.route(gpu)?;
+        report.native = route == Route::Native;
         let printed = tracing::info_span!("print").in_scope(|| print(gpu, plan))?;
         report.seconds.print = lap();
         printed.show(log);
         let (pipelines, pipeline_of) =
-            tracing::info_span!("compile pipelines").in_scope(|| compile(gpu, plan, &printed, options))?;
+            tracing::info_span!("compile pipelines").in_scope(|| compile(gpu, plan, &printed, options, route))?;
         report.pipelines = pipelines.len();
         report.seconds.compile = lap();
         let buffers = tracing::info_span!("allocate").in_scope(|| Buffers::allocate(gpu, plan, arenas))?;
         report.allocated_bytes = buffers.allocated;
         report.seconds.allocate = lap();
-        let (groups, group_of) = tracing::info_span!("bind").in_scope(|| bind(gpu, plan, &buffers))?;
+        let (firsts, group_of) = distinct(plan.dispatches.iter().map(|dispatch| dispatch.bindings.as_slice()));
+        let examples: Vec<&Dispatch> = firsts.into_iter().map(|first| &plan.dispatches[first]).collect();
+        let recorded = |at: usize| Recorded {
+            pipeline: pipeline_of[printed.module_of[at]],
+            group: group_of[at],
+            grid: printed.modules[printed.module_of[at]].grid,
+            barrier: at > 0 && plan.dispatches[at].group != plan.dispatches[at - 1].group,
+        };
+        let dispatches = (0..plan.dispatches.len()).map(recorded).collect();
+        let bind = || pipelines.bind(gpu, &buffers.all, &examples, dispatches);
+        let commands = tracing::info_span!("bind").in_scope(bind)?;
         report.seconds.bind = lap();
-        let dispatches = (0..plan.dispatches.len())
-            .map(|at| Recorded {
-                pipeline: pipeline_of[printed.module_of[at]],
-                group: group_of[at],
-                grid: printed.modules[printed.module_of[at]].grid,
-            })
-            .collect();
-        let recording = Recording { pipelines, groups, dispatches };
-        Ok(GpuProgram {
-            gpu: Arc::clone(gpu),
-            buffers,
-            recording,
-            in_flight: VecDeque::new(),
-            watchdog: options.watchdog,
-        })
+        let (gpu, watchdog) = (Arc::clone(gpu), options.watchdog);
+        Ok(GpuProgram { gpu, buffers, commands, in_flight: VecDeque::new(), watchdog })
     }
 
     pub fn write(&mut self, port: &Port, tensor: &Tensor) -> Result<(), DeviceError> {
@@ -92,7 +91,7 @@ impl GpuProgram {
                 self.gpu.wait(oldest, "finish a step", self.watchdog)?;
             }
         }
-        self.in_flight.push_back(self.recording.submit(&self.gpu)?);
+        self.in_flight.push_back(self.commands.submit(&self.gpu)?);
         Ok(())
     }
 
@@ -108,7 +107,7 @@ impl GpuProgram {
     /// Runs one step alone, to its end, and times its dispatches.
     pub fn time(&mut self) -> Result<StepTimes, DeviceError> {
         self.wait()?;
-        timestamps::time(&self.gpu, &self.recording, self.watchdog)
+        timestamps::time(&self.gpu, &self.commands, self.watchdog)
     }
 }
 
@@ -152,7 +151,8 @@ fn compile(
     plan: &Plan,
     printed: &Printed<'_>,
     options: &SessionOptions,
-) -> Result<(Vec<wgpu::ComputePipeline>, Vec<usize>), DeviceError> {
+    route: Route,
+) -> Result<(Pipelines, Vec<usize>), DeviceError> {
     let key = |(module, dispatch): (&Module, &&Dispatch)| {
         let source = module.source.clone();
         Arc::new(PipelineKey { source, writable: writable(&dispatch.bindings), checks: options.shader_checks })
@@ -161,31 +161,9 @@ fn compile(
     let (firsts, pipeline_of) = distinct(keys.iter().cloned());
     let named: Vec<(Arc<PipelineKey>, &str)> =
         firsts.into_iter().map(|at| (Arc::clone(&keys[at]), printed.examples[at].label.as_str())).collect();
-    let pipelines = gpu.pipelines(&named)?;
+    let pipelines = Pipelines::compile(gpu, route, &named)?;
     tracing::debug!("{} pipelines for {} dispatches", pipelines.len(), plan.dispatches.len());
     Ok((pipelines, pipeline_of))
-}
-
-/// The distinct bind groups, and for each dispatch its one.
-fn bind(gpu: &Gpu, plan: &Plan, buffers: &Buffers) -> Result<(Vec<wgpu::BindGroup>, Vec<usize>), DeviceError> {
-    let (firsts, group_of) = distinct(plan.dispatches.iter().map(|dispatch| dispatch.bindings.as_slice()));
-    let create = |first: usize| {
-        let dispatch = &plan.dispatches[first];
-        let layout = gpu.layout(&writable(&dispatch.bindings))?;
-        let entry = |(binding, bound): (usize, &Binding)| BindGroupEntry {
-            binding: binding as u32,
-            resource: BindingResource::Buffer(BufferBinding {
-                buffer: &buffers.all[bound.place.buffer],
-                offset: bound.place.offset as u64,
-                // A tensor without elements still binds a word.
-                size: BufferSize::new(bound.place.bytes.max(4) as u64),
-            }),
-        };
-        let entries: Vec<_> = dispatch.bindings.iter().enumerate().map(entry).collect();
-        let descriptor = BindGroupDescriptor { label: Some(&dispatch.label), layout: &layout.group, entries: &entries };
-        gpu.call(|| gpu.device.create_bind_group(&descriptor)).map_err(|error| error.during("bind buffers"))
-    };
-    Ok((firsts.into_iter().map(create).collect::<Result<Vec<_>, _>>()?, group_of))
 }
 
 fn writable(bindings: &[Binding]) -> Vec<bool> {

@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::error::DeviceError;
 pub use crate::pipelines::ShaderChecks;
 use crate::profile::{Profile, ProfileError, StepTimes};
+pub use crate::record::Recording;
 use crate::store::{Arenas, StateStore};
 use cpu::CpuProgram;
 use gpu::GpuProgram;
@@ -45,13 +46,15 @@ enum Program {
 pub struct SessionOptions {
     /// Whether shaders check at run time what the verifier has proved.
     pub shader_checks: ShaderChecks,
+    /// How commands reach a GPU's driver.
+    pub recording: Recording,
     /// How long to wait for the device before [`DeviceError::TimeOut`].
     pub watchdog: Duration,
 }
 
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
-        SessionOptions { shader_checks: ShaderChecks::default(), watchdog: WATCHDOG }
+        SessionOptions { shader_checks: ShaderChecks::default(), recording: Recording::default(), watchdog: WATCHDOG }
     }
 }
 
@@ -62,6 +65,8 @@ pub struct Report {
     pub dispatches: usize,
     /// Distinct pipelines among them; 0 on the CPU device.
     pub pipelines: usize,
+    /// Whether steps are recorded natively: see [`Recording`].
+    pub native: bool,
     /// Bytes of device memory that the session allocated for itself, equal to [`Plan::session_bytes`] (M6).
     pub allocated_bytes: u64,
     /// Bytes of the store's arenas that the plan uses.
@@ -120,7 +125,8 @@ impl Session {
     /// [`DeviceError::OtherDevice`] and [`DeviceError::OtherLayout`] if the store does not fit,
     /// [`DeviceError::LimitTooSmall`] and [`DeviceError::OutOfMemory`] if the device does not,
     /// [`DeviceError::Malformed`], [`DeviceError::Kernel`], [`DeviceError::Print`] and [`DeviceError::Shader`] if the plan is wrong,
-    /// [`DeviceError::Unplanned`] if memory is not what was planned, [`DeviceError::Lost`].
+    /// [`DeviceError::Unplanned`] if memory is not what was planned, [`DeviceError::Unsupported`] if native recording is demanded
+    /// where there is none, [`DeviceError::Lost`].
     pub fn with_options(
         device: &Device,
         plan: Arc<Plan>,
@@ -139,6 +145,7 @@ impl Session {
         let arena_bytes = (plan.total_bytes() - plan.session_bytes()) as u64;
         let mut report = Report { dispatches: plan.dispatches.len(), arena_bytes, seconds, ..Report::default() };
         let program = match store.arenas() {
+            Arenas::Cpu(_) if options.recording == Recording::Native => return Err(Recording::unsupported()),
             Arenas::Cpu(arenas) => Program::Cpu(CpuProgram::new(&plan, arenas, &mut report)),
             Arenas::Gpu { gpu, buffers } => {
                 Program::Gpu(Box::new(GpuProgram::new(gpu, &plan, buffers, options, &mut report, &log)?))
