@@ -3,6 +3,7 @@
 
 mod attention;
 mod builder;
+mod compose;
 mod conv;
 mod fuzz;
 mod gradient;

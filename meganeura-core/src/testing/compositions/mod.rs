@@ -4,6 +4,7 @@
 //! device and every GPU, as samples do for an op.
 
 mod activation;
+mod row;
 mod windows;
 
 use super::{Case, Draws};
@@ -72,7 +73,7 @@ impl Composition {
 
 /// Every entry of the table.
 pub fn compositions() -> Vec<Composition> {
-    [activation::table(), windows::table()].concat()
+    [activation::table(), row::table(), windows::table()].concat()
 }
 
 /// The program of every entry.
