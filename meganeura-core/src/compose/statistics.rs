@@ -31,7 +31,7 @@ impl<'g> Value<'g> {
     /// Biased variance over `axes`, `mean((x − mean(x))²)`; the axes disappear.
     #[track_caller]
     pub fn variance(self, axes: impl Into<Vec<usize>>) -> Value<'g> {
-        self.var(axes, 0.0)
+        self.floating("variance").var(axes, 0.0)
     }
 
     /// `Σ(x − mean(x))² / (n − correction)` over the `n` elements of `axes`, which disappear; `correction` 1 is Bessel's.
