@@ -6,7 +6,7 @@
 
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::kernel::{Access, Body, Expr, ExprId, Kernel, Role};
+use crate::kernel::{Access, Body, Expr, ExprId, Kernel, Role, Stream};
 use std::collections::HashMap;
 
 /// Work of one run of a kernel.
@@ -57,9 +57,10 @@ impl std::iter::Sum for Cost {
 fn flops(kernel: &Kernel) -> u64 {
     let points = |roles: &[Role]| roles.iter().map(|&role| kernel.points(role) as u64).product::<u64>();
     let mut total = 0;
-    let folds = match kernel.body {
+    let folds = match &kernel.body {
         Body::Loop => varying(kernel, &kernel.varies_in_row(), &mut total),
-        Body::Contract { lhs, rhs, .. } => {
+        Body::Stream(stream) => return streamed(kernel, stream),
+        &Body::Contract { lhs, rhs, .. } => {
             total += 2 * points(&[Role::Parallel, Role::Row, Role::Col, Role::Reduce]);
             // Work on an operand counts once for each of its elements.
             let sides = [(lhs, Role::Row), (rhs, Role::Col)];
@@ -72,6 +73,17 @@ fn flops(kernel: &Kernel) -> u64 {
     };
     let per_result = if kernel.is_contraction() { stored(kernel) } else { folds };
     total + arithmetic(kernel, &per_result) * points(&[Role::Parallel, Role::Row, Role::Col])
+}
+
+/// Products, and what is done at each pair of a row and an element that counts for it. Lengths are not known: they count as
+/// if all keys were there.
+fn streamed(kernel: &Kernel, stream: &Stream) -> u64 {
+    let extent = |axis: Option<usize>| axis.map_or(1, |axis| kernel.axes[axis].extent as u64);
+    let scores: u64 = stream.scores.iter().map(|score| 2 * extent(Some(score.depth))).sum();
+    let totals: u64 = (0..stream.totals.len()).map(|total| 2 * extent(stream.column(kernel, total))).sum();
+    let weights: Vec<ExprId> = stream.totals.iter().map(|total| total.weight).chain(stream.peak).collect();
+    let each = arithmetic(kernel, &kernel.needed_for(&weights, true));
+    kernel.points(Role::Parallel) as u64 * stream.pairs(kernel) * (scores + totals + each)
 }
 
 /// Adds what is computed at each element of the rows to `total`; the expressions that are computed once a row.
@@ -99,6 +111,7 @@ fn arithmetic(kernel: &Kernel, exprs: &[ExprId]) -> u64 {
         Expr::Compare(_, a, _) => kernel.dtype(*a).is_float(),
         Expr::Const(_) | Expr::Load { .. } | Expr::Index(_) | Expr::Within(_) | Expr::Select(..) => false,
         Expr::Cast(..) | Expr::Bitcast(..) | Expr::Random { .. } | Expr::Acc => false,
+        Expr::Score(_) | Expr::Peak | Expr::Total(_) => false,
     };
     exprs.iter().filter(counts).count() as u64
 }

@@ -4,6 +4,7 @@
 use meganeura_core::cpu::{Buffer, Executor};
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::Graph;
+use meganeura_core::kernel::Role;
 use meganeura_core::memory::{self, Plan, Port};
 use meganeura_core::ops::{Lowering, Operation};
 use meganeura_core::options::Options;
@@ -60,6 +61,11 @@ fn longest_sum(graph: &Graph) -> usize {
     let terms = graph.nodes().iter().map(|node| match node.op.lower(&graph.operand_types(node), &node.ty) {
         Lowering::Fold { extents, .. } => extents.iter().product(),
         Lowering::Contract { depth, .. } => depth.iter().product(),
+        // One sum of products feeds another.
+        Lowering::Stream { axes, .. } => {
+            let summed = axes.iter().filter(|axis| matches!(axis.role, Role::Reduce | Role::Depth));
+            summed.map(|axis| axis.extent).sum()
+        }
         Lowering::Leaf | Lowering::Point => 0,
     });
     terms.max().unwrap_or(0)

@@ -6,6 +6,7 @@ mod common;
 use common::{devices, gpu};
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::Builder;
+use meganeura_core::kernel::Role;
 use meganeura_core::ops::{Lowering, Operation};
 use meganeura_core::options::Options;
 use meganeura_core::oracle::{self, Array};
@@ -67,6 +68,11 @@ fn longest_sum(case: &Case) -> usize {
     let terms = graph.nodes().iter().map(|node| match node.op.lower(&graph.operand_types(node), &node.ty) {
         Lowering::Fold { extents, .. } => extents.iter().product(),
         Lowering::Contract { depth, .. } => depth.iter().product(),
+        // One sum of products feeds another.
+        Lowering::Stream { axes, .. } => {
+            let summed = axes.iter().filter(|axis| matches!(axis.role, Role::Reduce | Role::Depth));
+            summed.map(|axis| axis.extent).sum()
+        }
         Lowering::Leaf | Lowering::Point => 0,
     });
     terms.max().unwrap_or(0)
@@ -174,4 +180,12 @@ fn both_recordings_compute_the_same_bits() {
 #[test]
 fn both_recordings_compute_the_same_bits_over_many_steps() {
     check_recordings(&cases_of_states(), 40);
+}
+
+#[test]
+fn attention_agrees_with_the_oracle() {
+    let attention = |case: &Case| case.name.starts_with("Attention");
+    let cases: Vec<Case> = cases_of_op_table().into_iter().filter(attention).collect();
+    assert!(cases.len() > 50, "{}", cases.len());
+    check_all(&cases, &optimised(), 4e-6);
 }

@@ -7,7 +7,7 @@ use crate::kernel::{Expr, Kernel, Role};
 /// only their combined row-major coordinate. Points keep their order.
 pub(super) fn coalesce(kernel: &Kernel) -> Kernel {
     let mut kernel = kernel.clone();
-    if kernel.axes.iter().any(|axis| axis.extent == 0) {
+    if kernel.stream().is_some() || kernel.axes.iter().any(|axis| axis.extent == 0) {
         return kernel;
     }
     let mut at = 0;

@@ -79,6 +79,16 @@ pub(super) enum Op {
     Fold(Monoid, DType, Register),
     /// Written by the contraction.
     Acc,
+    /// Written by the stream.
+    Streamed(Streamed),
+}
+
+/// What a stream writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Streamed {
+    Score(usize),
+    Peak,
+    Total(usize),
 }
 
 /// A store of a register.
@@ -149,7 +159,9 @@ impl Code {
                 self.ops[at].operands().into_iter().for_each(|operand| needed[operand] = true);
             }
         }
-        (0..self.ops.len()).filter(|&at| needed[at] && !matches!(self.ops[at], Op::Fold(..) | Op::Acc)).collect()
+        (0..self.ops.len())
+            .filter(|&at| needed[at] && !matches!(self.ops[at], Op::Fold(..) | Op::Acc | Op::Streamed(_)))
+            .collect()
     }
 }
 
@@ -168,7 +180,7 @@ impl Op {
     pub(super) fn operands(&self) -> Vec<Register> {
         let of_mask = |mask: &[Within]| mask.iter().flat_map(|within| within.address.operands()).collect::<Vec<_>>();
         match self {
-            Op::Const(_) | Op::Coordinate(_) | Op::Acc => Vec::new(),
+            Op::Const(_) | Op::Coordinate(_) | Op::Acc | Op::Streamed(_) => Vec::new(),
             Op::Load { address, mask, .. } => [address.operands(), of_mask(mask)].concat(),
             Op::Index(address) => address.operands(),
             Op::Within(mask) => of_mask(mask),
@@ -239,6 +251,9 @@ impl<'k> Lowering<'k> {
             }
             Expr::Reduce(monoid, a) => Op::Fold(*monoid, dtype_of(*a), self.register(*a)),
             Expr::Acc => Op::Acc,
+            Expr::Score(at) => Op::Streamed(Streamed::Score(*at)),
+            Expr::Peak => Op::Streamed(Streamed::Peak),
+            Expr::Total(at) => Op::Streamed(Streamed::Total(*at)),
         };
         self.registers[id.0 as usize] = Some(self.emit(op));
     }
@@ -268,6 +283,8 @@ impl<'k> Lowering<'k> {
             Op::Within(mask) => of_mask(mask),
             Op::Coordinate(position) => 1 << self.lane_axes[*position],
             Op::Acc => all & !reduce | SUM,
+            // Of all axes: how far is the stream's to know.
+            Op::Streamed(_) => all | SUM,
             _ => 0,
         };
         let inherited = op.operands().into_iter().fold(0, |bits, operand| bits | self.varies[operand]);

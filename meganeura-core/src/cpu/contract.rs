@@ -17,7 +17,7 @@ const TASK: usize = 1 << 19;
 /// Elements packed or turned by one task.
 const PACK_TASK: usize = 1 << 15;
 /// Lanes of a block of a prologue or epilogue.
-const WIDTH: usize = 512;
+pub(super) const WIDTH: usize = 512;
 
 /// A prepared contraction `[m, k] × [k, n] → [m, n]` for each point of the batch axes.
 pub(super) struct ContractProgram {
@@ -38,20 +38,20 @@ pub(super) struct ContractProgram {
 }
 
 /// Where an operand, seen as a matrix `[free, depth]`, comes from.
-enum Operand {
+pub(super) enum Operand {
     /// It lies in memory with these strides.
     Plain(Plain),
     /// It is computed into scratch memory.
     Packed(Prologue),
 }
 
-struct Plain {
+pub(super) struct Plain {
     arg: usize,
     index: Index,
     strides: [i64; 2],
 }
 
-struct Prologue {
+pub(super) struct Prologue {
     block: BlockCode,
     free: usize,
     depth: usize,
@@ -66,15 +66,15 @@ enum Output {
 }
 
 /// Code, cut into what is evaluated once a batch and what at each block.
-struct BlockCode {
-    code: Code,
+pub(super) struct BlockCode {
+    pub(super) code: Code,
     outer: Vec<Register>,
-    inner: Vec<Register>,
+    pub(super) inner: Vec<Register>,
     acc: Option<Register>,
 }
 
 impl BlockCode {
-    fn new(mut code: Code) -> BlockCode {
+    pub(super) fn new(mut code: Code) -> BlockCode {
         code.stores.iter_mut().for_each(|store| store.per_element = true);
         let of_store = code.stores.iter().flat_map(|store| [store.address.operands(), vec![store.value]].concat());
         let roots: Vec<Register> = code.roots.iter().copied().chain(of_store).collect();
@@ -85,7 +85,7 @@ impl BlockCode {
     }
 
     /// A machine at a point of the batch axes.
-    fn enter<'a>(&'a self, args: &'a [View<'a>], point: &[usize]) -> Result<Machine<'a>, Fault> {
+    pub(super) fn enter<'a>(&'a self, args: &'a [View<'a>], point: &[usize]) -> Result<Machine<'a>, Fault> {
         let mut machine = Machine::new(&self.code, args, WIDTH, point.len());
         machine.point.copy_from_slice(point);
         machine.run(&self.outer, 1)?;
@@ -266,17 +266,27 @@ struct Scratch {
 
 impl Operand {
     fn new(kernel: &Kernel, operand: ExprId, free: Role) -> Operand {
-        let (free_axes, depth_axes) = (kernel.axes_of(free), kernel.axes_of(Role::Reduce));
+        Operand::over(kernel, operand, &kernel.axes_of(free), &kernel.axes_of(Role::Reduce))
+    }
+
+    /// The matrix of an expression over these axes.
+    pub(super) fn over(kernel: &Kernel, operand: ExprId, free_axes: &[usize], depth_axes: &[usize]) -> Operand {
         if let Expr::Load { arg, index, mask } = kernel.expr(operand)
             && mask.is_empty()
-            && let Some(plain) = Plain::new(kernel, *arg, index, &free_axes, &depth_axes)
+            && let Some(plain) = Plain::new(kernel, *arg, index, free_axes, depth_axes)
         {
             return Operand::Plain(plain);
         }
-        Operand::Packed(Prologue::new(kernel, operand, &free_axes, &depth_axes))
+        Operand::Packed(Prologue::new(kernel, operand, free_axes, depth_axes))
     }
 
-    fn pack(&self, args: &[View<'_>], point: &[usize], free: Range<usize>, to: &mut Vec<u32>) -> Result<(), Fault> {
+    pub(super) fn pack(
+        &self,
+        args: &[View<'_>],
+        point: &[usize],
+        free: Range<usize>,
+        to: &mut Vec<u32>,
+    ) -> Result<(), Fault> {
         match self {
             Operand::Plain(_) => Ok(()),
             Operand::Packed(prologue) => prologue.pack(args, point, free, to),
@@ -284,7 +294,7 @@ impl Operand {
     }
 
     /// The matrix `[free, depth]`; `packed` is what [`pack`](Self::pack) made of the same range.
-    fn matrix<'a>(
+    pub(super) fn matrix<'a>(
         &self,
         args: &[View<'a>],
         point: &[usize],

@@ -5,6 +5,7 @@ use super::coalesce::coalesce;
 use super::contract::ContractProgram;
 use super::machine::Fault;
 use super::row::RowProgram;
+use super::stream::StreamProgram;
 use crate::kernel::{Body, Kernel};
 use crate::memory::{Dispatch, Plan};
 use std::sync::Arc;
@@ -60,14 +61,16 @@ pub enum RunError {
 enum Program {
     Row(Box<RowProgram>),
     Contract(Box<ContractProgram>),
+    Stream(Box<StreamProgram>),
 }
 
 impl Program {
     fn new(kernel: &Kernel) -> Program {
         let kernel = coalesce(kernel);
-        match kernel.body {
+        match &kernel.body {
             Body::Loop => Program::Row(Box::new(RowProgram::new(&kernel))),
-            Body::Contract { lhs, rhs, accumulate } => {
+            Body::Stream(stream) => Program::Stream(Box::new(StreamProgram::new(&kernel, stream))),
+            &Body::Contract { lhs, rhs, accumulate } => {
                 Program::Contract(Box::new(ContractProgram::new(&kernel, lhs, rhs, accumulate)))
             }
         }
@@ -77,6 +80,7 @@ impl Program {
         match self {
             Program::Row(row) => row.run(args),
             Program::Contract(contract) => contract.run(args),
+            Program::Stream(stream) => stream.run(args),
         }
     }
 }

@@ -196,7 +196,7 @@ impl<'s> Step<'s> {
             Op::Select(a, b, c) => lanes::select(self.lanes(*a), self.lanes(*b), self.lanes(*c), to),
             Op::Cast(from, into, a) => lanes::cast(*from, *into, self.lanes(*a), to),
             Op::Copy(a) => to.copy_from_slice(self.lanes(*a)),
-            Op::Fold(..) | Op::Acc => {}
+            Op::Fold(..) | Op::Acc | Op::Streamed(_) => {}
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ mod passes;
 mod row;
 #[cfg(test)]
 mod speed;
+mod stream;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

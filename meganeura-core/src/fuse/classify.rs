@@ -66,7 +66,7 @@ pub(super) fn classify(graph: &Graph, options: FuseOptions) -> Vec<Class> {
         let wide = own.loads.iter().filter(|load| graph.node(**load).ty.elements() > 1).count();
         let class = match node.op.lower(&graph.operand_types(node), &node.ty) {
             Lowering::Leaf => Class::Leaf,
-            Lowering::Fold { .. } | Lowering::Contract { .. } => Class::Anchor,
+            Lowering::Fold { .. } | Lowering::Contract { .. } | Lowering::Stream { .. } => Class::Anchor,
             Lowering::Point if forced[id.index()] => Class::Root,
             Lowering::Point if node.op.is_view() => Class::Inline,
             Lowering::Point if !options.elementwise => Class::Root,
@@ -134,14 +134,14 @@ fn combine(graph: &Graph, id: NodeId, classes: &[Class], inlined: &[Inlined]) ->
     own
 }
 
-/// Elementwise nodes that must be in memory: what leaves the program, and what a contraction or a fold of several operands
-/// reads (elements are read once a tile, or by many results, so work on them would be repeated for each).
+/// Elementwise nodes that must be in memory: what leaves the program, and what a contraction, a stream or a fold of
+/// several operands reads (elements are read once a tile, or by many results, so work on them would be repeated for each).
 fn forced_roots(graph: &Graph) -> Vec<bool> {
     let mut forced = vec![false; graph.nodes().len()];
     graph.roots().for_each(|root| forced[root.index()] = true);
     for node in graph.nodes() {
         let repeats = match node.op.lower(&graph.operand_types(node), &node.ty) {
-            Lowering::Contract { .. } => true,
+            Lowering::Contract { .. } | Lowering::Stream { .. } => true,
             Lowering::Fold { .. } => node.operands.len() > 1,
             Lowering::Point | Lowering::Leaf => false,
         };

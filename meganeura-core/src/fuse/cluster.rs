@@ -31,6 +31,7 @@ enum Kind {
     Map,
     Row,
     Contract,
+    Stream,
 }
 
 /// Where a node's element lies in the space of a cluster.
@@ -52,6 +53,8 @@ pub(super) struct Clustering<'a> {
     readers: Readers,
     /// The youngest map cluster of each shape and row cluster of each space.
     young: HashMap<(Shape, Shape), usize>,
+    /// The stream cluster of each list of operands.
+    streams: HashMap<Vec<NodeId>, usize>,
 }
 
 /// Rows of a fold below which joining the producer's kernel would leave the device idle.
@@ -78,6 +81,7 @@ impl<'a> Clustering<'a> {
             located: vec![None; nodes],
             readers: Readers::new(graph, classes),
             young: HashMap::new(),
+            streams: HashMap::new(),
         }
     }
 
@@ -102,6 +106,7 @@ impl<'a> Clustering<'a> {
             Lowering::Contract { batch, rows, cols, depth, position } => {
                 self.open_contract(id, [&batch, &rows, &cols, &depth], position)
             }
+            Lowering::Stream { axes, position } => self.place_stream(id, axes, position),
             Lowering::Point | Lowering::Leaf => self.place_point(id),
         };
         self.home[id.index()] = Some(cluster);
@@ -175,6 +180,7 @@ impl<'a> Clustering<'a> {
             Kind::Map => self.options.elementwise,
             Kind::Row => self.options.rows,
             Kind::Contract => self.options.epilogues,
+            Kind::Stream => false,
         }
     }
 
@@ -274,6 +280,20 @@ impl<'a> Clustering<'a> {
         self.open(id, Kind::Contract, axes, position)
     }
 
+    /// Joins the stream of the same operands if it is the same stream: several results of one algorithm.
+    fn place_stream(&mut self, id: NodeId, axes: Vec<Axis>, position: Vec<Index>) -> usize {
+        let operands = self.graph.node(id).operands.clone();
+        if let Some(&cluster) = self.streams.get(&operands).filter(|_| self.options.rows)
+            && self.clusters[cluster].axes == axes
+            && self.try_join(cluster, id, position.clone(), false)
+        {
+            return cluster;
+        }
+        let cluster = self.open(id, Kind::Stream, axes, position);
+        self.streams.insert(operands, cluster);
+        cluster
+    }
+
     fn open(&mut self, id: NodeId, kind: Kind, axes: Vec<Axis>, position: Vec<Index>) -> usize {
         let shape = self.graph.node(id).ty.shape.clone();
         self.clusters.push(Cluster {
@@ -338,6 +358,10 @@ impl Cluster {
 
     /// Whether a node of that many elements at `position` has one element at each point of the space, or of its rows.
     fn is_complete(&self, elements: usize, position: &[Index]) -> bool {
+        if self.kind == Kind::Stream {
+            // Each member's op says where it lies; columns differ.
+            return true;
+        }
         let folded = self.axes_of(Role::Reduce);
         let per_element = position.iter().any(|at| folded.iter().any(|&axis| at.uses_axis(axis)));
         let counted = |axis: &&Axis| axis.role != Role::Reduce || (per_element && self.kind == Kind::Row);

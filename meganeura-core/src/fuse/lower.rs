@@ -5,7 +5,9 @@ use super::fragment::Source;
 use crate::dtype::DType;
 use crate::index::{Index, flatten};
 use crate::ir::{Graph, NodeId};
-use crate::kernel::{Access, Arg, Axis, Body, Bound, Expr, ExprId, Kernel, Mismatch, PointContext, Role, Store};
+use crate::kernel::{
+    Access, Arg, Axis, Body, Bound, Expr, ExprId, Kernel, Mismatch, PointContext, Role, Store, Stream,
+};
 use crate::layout::Layouts;
 use crate::ops::{Lowering, Operation};
 use crate::scalar::Scalar;
@@ -25,6 +27,7 @@ pub(super) struct KernelBuilder {
     args: Vec<Arg>,
     stores: Vec<Store>,
     factors: Option<[ExprId; 2]>,
+    stream: Option<Stream>,
 }
 
 /// What a builder must know of the partition while it pulls.
@@ -51,6 +54,7 @@ impl KernelBuilder {
             args: Vec::new(),
             stores: Vec::new(),
             factors: None,
+            stream: None,
         }
     }
 
@@ -108,6 +112,7 @@ impl KernelBuilder {
                 Ok(self.add(Expr::Const(Scalar::zero(DType::F32))))
             }
             Lowering::Contract { .. } => self.contract(around, id).map(|()| self.add(Expr::Acc)),
+            Lowering::Stream { .. } => self.streamed(around, id),
         };
         self.mask = mask;
         let made = made?;
@@ -128,6 +133,17 @@ impl KernelBuilder {
         let factors = [factor(0)?, factor(1)?];
         self.factors = Some(factors);
         Ok(())
+    }
+
+    /// A result of a stream; all members of a kernel are of one.
+    fn streamed(&mut self, around: Surroundings<'_>, id: NodeId) -> Result<ExprId, Mismatch> {
+        let node = around.graph.node(id);
+        let operands = around.graph.operand_types(node);
+        let streamed = node.op.stream(&operands, &mut Context { builder: self, around, id })?;
+        match self.stream.get_or_insert_with(|| streamed.stream.clone()) {
+            own if *own == streamed.stream => Ok(streamed.result),
+            _ => Err(Mismatch),
+        }
     }
 
     fn point(&mut self, around: Surroundings<'_>, id: NodeId, coords: &[Index]) -> Result<ExprId, Mismatch> {
@@ -200,7 +216,7 @@ impl KernelBuilder {
             Expr::Unary(_, a) | Expr::Binary(_, a, _) | Expr::Select(_, a, _) | Expr::Reduce(_, a) => of(a),
             Expr::Cast(_, dtype) | Expr::Bitcast(_, dtype) => *dtype,
             // Sums of products of any float type are kept in f32.
-            Expr::Acc => DType::F32,
+            Expr::Acc | Expr::Score(_) | Expr::Peak | Expr::Total(_) => DType::F32,
         }
     }
 
@@ -232,9 +248,10 @@ impl KernelBuilder {
 
     /// The kernel, and what each of its arguments is.
     pub(super) fn finish(self) -> (Kernel, Vec<Source>) {
-        let body = match self.factors {
-            Some([lhs, rhs]) => Body::Contract { lhs, rhs, accumulate: DType::F32 },
-            None => Body::Loop,
+        let body = match (self.factors, self.stream) {
+            (Some([lhs, rhs]), _) => Body::Contract { lhs, rhs, accumulate: DType::F32 },
+            (None, Some(stream)) => Body::Stream(Box::new(stream)),
+            (None, None) => Body::Loop,
         };
         let kernel = Kernel {
             axes: self.axes,

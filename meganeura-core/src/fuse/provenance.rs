@@ -3,6 +3,7 @@
 use super::classify::Class;
 use super::cluster::Cluster;
 use crate::ir::{Graph, NodeId, Origin};
+use crate::kernel::Role;
 use crate::ops::{Lowering, Operation};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,6 +52,10 @@ fn work(graph: &Graph, id: NodeId) -> usize {
     let each: usize = match node.op.lower(&graph.operand_types(node), &node.ty) {
         Lowering::Fold { extents, .. } => extents.iter().product(),
         Lowering::Contract { depth, .. } => depth.iter().product(),
+        Lowering::Stream { axes, .. } => {
+            let inner = axes.iter().filter(|axis| matches!(axis.role, Role::Reduce | Role::Depth));
+            inner.map(|axis| axis.extent).product()
+        }
         Lowering::Point | Lowering::Leaf => 1,
     };
     results.saturating_mul(each)

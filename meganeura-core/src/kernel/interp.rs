@@ -1,5 +1,7 @@
 //! What a kernel means: a slow, obvious evaluation in f64, point by point. Every executor is tested against it.
 
+mod stream;
+
 use super::{Body, Bound, Expr, ExprId, Kernel, Role, Store, threefry};
 use crate::dtype::DType;
 use crate::index::Index;
@@ -71,8 +73,19 @@ pub fn interp(kernel: &Kernel, args: &mut [Vec<f64>]) -> Result<(), InterpError>
     }
     let rows = kernel.axes.iter().take_while(|axis| axis.role != Role::Reduce).count();
     let extents = kernel.extents();
-    let mut machine =
-        Machine { kernel, passes: kernel.passes(), values: vec![0.0; kernel.exprs.len()], acc: 0.0, row: Vec::new() };
+    let mut machine = Machine {
+        kernel,
+        passes: kernel.passes(),
+        values: vec![0.0; kernel.exprs.len()],
+        acc: 0.0,
+        scores: Vec::new(),
+        peak: 0.0,
+        totals: Vec::new(),
+        row: Vec::new(),
+    };
+    if let Some(stream) = kernel.stream() {
+        return machine.stream(stream, args);
+    }
     for row in points(&extents[..rows]) {
         machine.row = row;
         machine.fold_row(&extents[rows..], args)?;
@@ -103,6 +116,10 @@ struct Machine<'k> {
     values: Vec<f64>,
     /// The value of [`Expr::Acc`].
     acc: f64,
+    /// Values of [`Expr::Score`], [`Expr::Peak`] and [`Expr::Total`].
+    scores: Vec<f64>,
+    peak: f64,
+    totals: Vec<f64>,
     /// Coordinates along all but the reduce axes.
     row: Vec<usize>,
 }
@@ -205,6 +222,9 @@ impl Machine<'_> {
             }
             Expr::Reduce(..) => self.value(id),
             Expr::Acc => self.acc,
+            Expr::Score(at) => self.scores[*at],
+            Expr::Peak => self.peak,
+            Expr::Total(at) => self.totals[*at],
         })
     }
 

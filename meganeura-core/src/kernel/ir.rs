@@ -1,5 +1,6 @@
 //! The structure of a kernel; the verifier's invariants K1–K4 are in `verify`, its meaning in `interp`.
 
+use super::Stream;
 use crate::dtype::DType;
 pub use crate::index::ExprId;
 use crate::index::Index;
@@ -11,12 +12,14 @@ use serde::{Deserialize, Serialize};
 pub enum Role {
     /// Independent points; the batch dimensions of a contraction.
     Parallel,
-    /// Rows of a contraction's result: only the left operand varies with it.
+    /// Rows of a stream, and of a contraction's result: only the left operand varies with it.
     Row,
     /// Columns of a contraction's result: only the right operand varies with it.
     Col,
-    /// Folded: the elements of a row program's row, the contracted dimensions of a contraction.
+    /// Folded: the elements of a row program's row, the contracted dimensions of a contraction, what a stream streams.
     Reduce,
+    /// Summed over by a score of a stream.
+    Depth,
 }
 
 /// One axis of the iteration space.
@@ -112,6 +115,12 @@ pub enum Expr {
     Reduce(Monoid, ExprId),
     /// A contraction's sum over its reduce axes, at a point of its result.
     Acc,
+    /// A score of a [`Stream`], at a row and an element.
+    Score(usize),
+    /// The largest of a row, see [`Stream::peak`].
+    Peak,
+    /// A total of a [`Stream`], at a row and a column.
+    Total(usize),
 }
 
 /// Where a value goes. Stores of a value that varies along the row happen at each element, others once a row.
@@ -128,7 +137,7 @@ pub struct Store {
 }
 
 /// What a kernel does besides evaluating expressions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Body {
     /// Nothing: a map, or a row program if some axes are [`Role::Reduce`].
     Loop,
@@ -141,9 +150,11 @@ pub enum Body {
         /// Type of [`Expr::Acc`]: `F32` for `f32` and `f16` operands.
         accumulate: DType,
     },
+    /// Rows that stay while elements pass by.
+    Stream(Box<Stream>),
 }
 
-/// One kernel. Axes are ordered parallel, row, column, reduce.
+/// One kernel. Axes are ordered parallel, row, column, reduce, depth.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Kernel {
     /// The iteration space.
@@ -154,7 +165,7 @@ pub struct Kernel {
     pub exprs: Vec<Expr>,
     /// The type of each expression.
     pub dtypes: Vec<DType>,
-    /// Map, row program or contraction.
+    /// Map, row program, contraction or stream.
     pub body: Body,
     /// Results.
     pub stores: Vec<Store>,
@@ -188,8 +199,12 @@ impl Kernel {
 
     /// Whether there is no point at which anything is stored: tensors without elements.
     pub fn is_idle(&self) -> bool {
-        let results: usize =
-            self.axes.iter().filter(|axis| axis.role != Role::Reduce).map(|axis| axis.extent).product();
+        let results: usize = self
+            .axes
+            .iter()
+            .filter(|axis| !matches!(axis.role, Role::Reduce | Role::Depth))
+            .map(|axis| axis.extent)
+            .product();
         results == 0
     }
 
@@ -255,7 +270,7 @@ impl Expr {
     pub fn operands(&self) -> Vec<ExprId> {
         let of_bounds = |bounds: &[Bound]| bounds.iter().flat_map(|bound| bound.index.values()).collect::<Vec<_>>();
         match self {
-            Expr::Const(_) | Expr::Acc => Vec::new(),
+            Expr::Const(_) | Expr::Acc | Expr::Score(_) | Expr::Peak | Expr::Total(_) => Vec::new(),
             Expr::Load { index, mask, .. } => [index.values(), of_bounds(mask)].concat(),
             Expr::Index(index) => index.values(),
             Expr::Within(mask) => of_bounds(mask),

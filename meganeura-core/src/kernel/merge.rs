@@ -6,6 +6,10 @@ use crate::kernel::{Bound, Expr, Kernel, Role};
 /// The same kernel with neighbouring axes of one role merged wherever all indices allow it, and axes of extent 1
 /// dropped. Rows become contiguous runs that vector loads can take, and index arithmetic disappears.
 pub fn merge_axes(mut kernel: Kernel) -> Kernel {
+    if kernel.stream().is_some() {
+        // A stream's body names axes, and each of its roles has few.
+        return kernel;
+    }
     let mut axis = 0;
     while axis < kernel.axes.len() {
         // A fold over one element is still a fold, so one folded axis stays.

@@ -11,12 +11,15 @@
 //! - **Contract**: [`Body::Contract`]; axes are batch (`Parallel`), rows, columns and the contracted `Reduce` axes; the
 //!   operands are arbitrary expressions (loads with access maps and elementwise work: the *prologue*) and the stores see
 //!   [`Expr::Acc`] (the *epilogue*).
+//! - **Stream**: [`Body::Stream`]; rows stay while elements pass by: products, a softmax or any other function of them, and
+//!   products again, as in attention.
 
 mod interp;
 mod ir;
 mod merge;
 mod point;
 mod print;
+mod stream;
 mod substitute;
 mod verify;
 
@@ -24,5 +27,6 @@ pub use interp::{InterpError, interp};
 pub use ir::*;
 pub use merge::{map_indices, merge_axes};
 pub use point::{Mismatch, PointContext};
+pub use stream::{Score, Stream, Total};
 pub use substitute::Transplant;
 pub use verify::{Invariant, Part, Problem, VerifyError, verify};

@@ -1,6 +1,6 @@
 //! The text form of a kernel, for people and dumps.
 
-use super::{Access, Body, Bound, Expr, Kernel, Role};
+use super::{Access, Body, Bound, Expr, Kernel, Role, Stream};
 use std::fmt;
 
 impl fmt::Display for Role {
@@ -10,6 +10,7 @@ impl fmt::Display for Role {
             Role::Row => "row",
             Role::Col => "col",
             Role::Reduce => "reduce",
+            Role::Depth => "depth",
         })
     }
 }
@@ -60,7 +61,31 @@ impl fmt::Display for Expr {
             }
             Expr::Reduce(monoid, a) => write!(f, "reduce {monoid} %{}", a.0),
             Expr::Acc => f.write_str("acc"),
+            Expr::Score(at) => write!(f, "score {at}"),
+            Expr::Peak => f.write_str("peak"),
+            Expr::Total(at) => write!(f, "total {at}"),
         }
+    }
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [low, high] = self.band.map(|bound| bound.map_or(String::new(), |bound| bound.to_string()));
+        writeln!(f, "  elements from {low} to {high} behind the row")?;
+        if let Some(length) = self.length {
+            writeln!(f, "  elements below %{}", length.0)?;
+        }
+        for (at, score) in self.scores.iter().enumerate() {
+            writeln!(f, "  score {at} = sum over i{} of %{} * %{}", score.depth, score.lhs.0, score.rhs.0)?;
+        }
+        if let Some(peak) = self.peak {
+            writeln!(f, "  peak = largest of %{}", peak.0)?;
+        }
+        for (at, total) in self.totals.iter().enumerate() {
+            let value = total.value.map_or(String::new(), |value| format!(" * %{}", value.0));
+            writeln!(f, "  total {at} = sum of %{}{value}", total.weight.0)?;
+        }
+        Ok(())
     }
 }
 
@@ -78,6 +103,9 @@ impl fmt::Display for Kernel {
         }
         if let Body::Contract { lhs, rhs, accumulate } = self.body {
             writeln!(f, "  acc: {accumulate} = sum of %{} * %{}", lhs.0, rhs.0)?;
+        }
+        if let Some(stream) = self.stream() {
+            write!(f, "{stream}")?;
         }
         for store in &self.stores {
             let times = if store.per_element { "each element" } else { "once" };

@@ -152,7 +152,7 @@ impl<'k> Transplant<'k> {
         let placed = self.placed.clone();
         let id = |old: &ExprId| placed[old.0 as usize].unwrap_or(*old);
         match expr {
-            Expr::Const(_) | Expr::Acc => expr.clone(),
+            Expr::Const(_) | Expr::Acc | Expr::Score(_) | Expr::Peak | Expr::Total(_) => expr.clone(),
             Expr::Load { arg, index, mask } => {
                 let mask = [self.bounds(mask), self.guard.clone()].concat();
                 Expr::Load { arg: self.arg(*arg), index: self.index(index), mask }

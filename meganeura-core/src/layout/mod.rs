@@ -43,7 +43,7 @@ impl Layouts {
         Layouts { orders: vec![None; graph.nodes().len()] }
     }
 
-    /// Orders by what readers want: a contraction's result that every reader sees through one permutation is stored in
+    /// Orders by what readers want: a contraction's or a stream's result that every reader sees through one permutation is stored in
     /// that order.
     pub fn choose(graph: &Graph) -> Layouts {
         let visible = visible(graph);
@@ -59,7 +59,8 @@ impl Layouts {
         }
         let choose = |id: NodeId| {
             let node = graph.node(id);
-            let contraction = matches!(node.op.lower(&graph.operand_types(node), &node.ty), Lowering::Contract { .. });
+            let lowering = node.op.lower(&graph.operand_types(node), &node.ty);
+            let contraction = matches!(lowering, Lowering::Contract { .. } | Lowering::Stream { .. });
             match wanted[id.index()] {
                 Wanted::Order(order) if contraction && !visible[id.index()] => Some(order.clone()),
                 _ => None,

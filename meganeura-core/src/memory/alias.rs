@@ -22,9 +22,11 @@ pub fn may_share(kernel: &Kernel, read: usize, written: usize) -> bool {
 
 /// Whether any of the loads feeds something that other points or later passes need.
 fn is_read_early(kernel: &Kernel, loads: &[ExprId], per_element: bool) -> bool {
-    let early: Vec<ExprId> = match kernel.body {
+    let early: Vec<ExprId> = match &kernel.body {
         // Factors are read by every tile of a row or column.
-        Body::Contract { lhs, rhs, .. } => vec![lhs, rhs],
+        Body::Contract { lhs, rhs, .. } => vec![*lhs, *rhs],
+        // So are a stream's, and everything else that varies with elements.
+        Body::Stream(stream) => stream.roots(),
         Body::Loop if kernel.axes_of(Role::Reduce).is_empty() => return false,
         // A pass that follows a fold reads its tensors again, so what it reads must not be overwritten before. Once a
         // row is the end of all passes only if nothing is stored per element.

@@ -5,6 +5,7 @@
 //! result is made of its operands' elements, and samples that drive every test over all ops. There are no backward ops
 //! and no fused ops: derivatives are built of ops, and fusion happens on kernels.
 
+mod attention;
 mod broadcast;
 mod cast;
 mod compare;
@@ -27,6 +28,8 @@ mod stop_gradient;
 mod unfold;
 mod window;
 
+pub(crate) use attention::ComposedAttention;
+pub use attention::{Attention, AttentionPart};
 pub use broadcast::Broadcast;
 pub use cast::{Bitcast, Cast};
 pub use compare::{CompareOp, Select};
@@ -51,7 +54,7 @@ pub use window::Window;
 
 use crate::index::Index;
 use crate::ir::{Value, Violation};
-use crate::kernel::{ExprId, Mismatch, PointContext};
+use crate::kernel::{Axis, ExprId, Mismatch, PointContext, Stream};
 use crate::oracle::Array;
 use crate::scalar::Monoid;
 use crate::shape::TensorType;
@@ -104,6 +107,15 @@ pub trait Operation {
         coords: &[Index],
     ) -> Result<ExprId, Mismatch> {
         let _ = (operands, result, cx, coords);
+        Err(Mismatch)
+    }
+
+    /// For [`Lowering::Stream`]: what is streamed, and the result in it.
+    ///
+    /// # Errors
+    /// [`Mismatch`] from the context.
+    fn stream(&self, operands: &[TensorType], cx: &mut dyn PointContext) -> Result<Streamed, Mismatch> {
+        let _ = (operands, cx);
         Err(Mismatch)
     }
 
@@ -164,6 +176,22 @@ pub enum Lowering {
         /// For each dimension of the result its coordinate; the axes are batch, rows, cols, depth.
         position: Vec<Index>,
     },
+    /// A [`Stream`], which [`Operation::stream`] gives. Ops of equal operands, axes and streams share one kernel.
+    Stream {
+        /// The kernel's space.
+        axes: Vec<Axis>,
+        /// Where the result's element lies in it.
+        position: Vec<Index>,
+    },
+}
+
+/// What [`Operation::stream`] gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Streamed {
+    /// The kernel's body.
+    pub stream: Stream,
+    /// The op's result.
+    pub result: ExprId,
 }
 
 /// A node at which the backward sweep stands.
@@ -212,6 +240,9 @@ macro_rules! ops {
                 &self, operand: &TensorType, result: &TensorType, coords: &[Index], axes: &[usize],
             ) -> Option<Vec<Index>> {
                 match self { $(Op::$variant(op) => op.carry(operand, result, coords, axes),)* }
+            }
+            fn stream(&self, operands: &[TensorType], cx: &mut dyn PointContext) -> Result<Streamed, Mismatch> {
+                match self { $(Op::$variant(op) => op.stream(operands, cx),)* }
             }
             fn is_elementwise(&self) -> bool { match self { $(Op::$variant(op) => op.is_elementwise(),)* } }
             fn is_view(&self) -> bool { match self { $(Op::$variant(op) => op.is_view(),)* } }
@@ -270,6 +301,8 @@ ops! {
     Conv(Conv),
     /// Windows as dimensions.
     Unfold(Unfold),
+    /// Attention and its gradient.
+    Attention(Attention),
     /// Elements by index.
     Gather(Gather),
     /// Sums by index.

@@ -20,6 +20,8 @@ pub enum Spec {
     Contract(ContractSpec),
     /// For contractions with few results: matrix times vector, or a short dot product.
     Gemv(GemvSpec),
+    /// For streams.
+    Stream(StreamSpec),
 }
 
 /// A row program: a workgroup of `lanes × rows` invocations; `lanes` invocations share a row and combine their partial
@@ -100,6 +102,55 @@ pub struct GemvSpec {
     pub adjacent: Adjacent,
 }
 
+/// A stream: a workgroup keeps `rows` rows and `cols` columns of each total while tiles of `elements` elements pass by. An
+/// invocation has four rows and four elements of a tile, and of the totals the same rows and every so many columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StreamSpec {
+    /// Rows of a workgroup.
+    pub rows: u32,
+    /// Elements of a tile.
+    pub elements: u32,
+    /// Depth of scores that is staged in workgroup memory at once.
+    pub depth: u32,
+    /// Columns of a workgroup; others compute the scores again.
+    pub cols: u32,
+}
+
+impl StreamSpec {
+    /// Rows, and elements, of one invocation.
+    pub const PART: u32 = 4;
+
+    /// Invocations that share a row.
+    pub fn lanes(&self) -> u32 {
+        self.elements / StreamSpec::PART
+    }
+
+    /// Invocations of one workgroup.
+    pub fn threads(&self) -> u32 {
+        self.rows / StreamSpec::PART * self.lanes()
+    }
+
+    /// Vectors of four from one staged row of a score's operand to the next: odd, so that rows meet different banks.
+    pub fn depth_stride(&self) -> u32 {
+        self.depth / 4 + 1
+    }
+
+    /// Vectors of four from one row of staged weights to the next; odd likewise.
+    pub fn weight_stride(&self) -> u32 {
+        self.elements / 4 + 1
+    }
+
+    /// Vectors of four for staged operands: of scores, then of totals.
+    pub fn stage(&self) -> u32 {
+        ((self.rows + self.elements) * self.depth_stride()).max(self.elements * self.cols / 4)
+    }
+
+    /// Bytes of workgroup memory: staged operands, weights, and a number of each invocation and row.
+    pub fn bytes(&self) -> u32 {
+        16 * (self.stage() + self.rows * self.weight_stride()) + 4 * self.rows * self.lanes()
+    }
+}
+
 impl Spec {
     /// The kind of kernel that this is a schedule of, for profiles.
     pub const fn family(&self) -> &'static str {
@@ -109,6 +160,7 @@ impl Spec {
             Spec::Contract(ContractSpec { unit: Unit::Scalar { .. }, .. }) => "contract tile",
             Spec::Contract(ContractSpec { unit: Unit::Cooperative { .. }, .. }) => "contract coop",
             Spec::Gemv(_) => "contract gemv",
+            Spec::Stream(_) => "stream",
         }
     }
 
@@ -119,6 +171,7 @@ impl Spec {
             Spec::Row(row) => row.lanes * row.rows,
             Spec::Contract(contract) => contract.threads(),
             Spec::Gemv(gemv) => gemv.lanes * gemv.results,
+            Spec::Stream(stream) => stream.threads(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Invariants S1 (sizes within the device's limits) and S2 (features the device has) of a schedule.
 
-use super::{Adjacent, Caps, ContractSpec, Spec, Staging, Unit};
+use super::{Adjacent, Caps, ContractSpec, Spec, Staging, StreamSpec, Unit};
 use crate::dtype::DType;
-use crate::kernel::{Expr, Kernel, Role};
+use crate::kernel::{Body, Expr, Kernel, Role};
 
 /// How a schedule breaks an invariant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,8 +60,9 @@ pub fn verify(kernel: &Kernel, spec: &Spec, caps: &Caps) -> Result<(), SpecError
 fn family(kernel: &Kernel, spec: &Spec) -> Result<(), SpecError> {
     let folds = !kernel.axes_of(Role::Reduce).is_empty();
     let fits = match spec {
-        Spec::Map { .. } => !folds && !kernel.is_contraction(),
-        Spec::Row(_) => folds && !kernel.is_contraction(),
+        Spec::Map { .. } => !folds && kernel.body == Body::Loop,
+        Spec::Row(_) => folds && kernel.body == Body::Loop,
+        Spec::Stream(_) => kernel.stream().is_some(),
         Spec::Contract(_) | Spec::Gemv(_) => kernel.is_contraction(),
     };
     if fits { Ok(()) } else { Err(SpecError::Family { spec: *spec }) }
@@ -73,6 +74,7 @@ fn fields(spec: &Spec) -> Result<(), SpecError> {
         Spec::Row(row) => vec![("lanes", row.lanes), ("rows", row.rows)],
         Spec::Gemv(gemv) => vec![("lanes", gemv.lanes), ("results", gemv.results)],
         Spec::Contract(contract) => return contract_fields(contract),
+        Spec::Stream(stream) => return stream_fields(stream),
     };
     let bad = |&(field, value): &(&str, u32)| value == 0 || field == "lanes" && !value.is_power_of_two();
     match counts.into_iter().find(bad) {
@@ -111,6 +113,18 @@ fn contract_fields(contract: &ContractSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
+/// Tiles must consist of whole parts of the invocations.
+fn stream_fields(stream: &StreamSpec) -> Result<(), SpecError> {
+    let fields = [("rows", stream.rows, 4), ("elements", stream.elements, 4), ("depth", stream.depth, 4)];
+    let bad = |&(_, value, unit): &(&str, u32, u32)| value == 0 || !value.is_multiple_of(unit);
+    let bad = fields.into_iter().find(bad).map(|(field, value, _)| (field, value));
+    let cols = ("cols", stream.cols, 4 * stream.lanes().max(1));
+    match bad.or((cols.1 == 0 || !cols.1.is_multiple_of(cols.2)).then_some((cols.0, cols.1))) {
+        Some((field, value)) => Err(SpecError::Field { field, value }),
+        None => Ok(()),
+    }
+}
+
 fn features(kernel: &Kernel, spec: &Spec, caps: &Caps) -> Result<(), SpecError> {
     if !caps.f16 && (kernel.dtypes.contains(&DType::F16) || kernel.args.iter().any(|arg| arg.dtype == DType::F16)) {
         return Err(SpecError::Feature { feature: "f16" });
@@ -135,6 +149,7 @@ pub fn workgroup_bytes(kernel: &Kernel, spec: &Spec) -> u64 {
         Spec::Gemv(gemv) if gemv.adjacent == Adjacent::Rows => u64::from(gemv.lanes * gemv.results) * 16,
         Spec::Gemv(gemv) => u64::from(gemv.lanes * gemv.results) * 4,
         Spec::Contract(contract) => u64::from(contract.staged_bytes() + contract.scratch_bytes()),
+        Spec::Stream(stream) => u64::from(stream.bytes()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One random op.
 
 use super::fuzz::{ELEMENTS, Growth, Item, RANK};
+use crate::compose::AttentionOptions;
 use crate::dtype::DType;
 use crate::ir::Value;
 use crate::ops::{Dot, Fill};
@@ -10,7 +11,7 @@ use crate::shape::{Shape, TensorType};
 impl<'g> Growth<'g> {
     /// Adds a random op, with the guards that keep values tame.
     pub(super) fn step(&mut self) {
-        match self.draws.below(24) {
+        match self.draws.below(25) {
             0..=2 => self.unary(),
             3..=6 => self.binary(),
             7 => self.select(),
@@ -27,6 +28,7 @@ impl<'g> Growth<'g> {
             20 => self.scatter_add(),
             21 => self.conv(),
             22 => self.unfold(),
+            23 => self.attention(),
             _ => self.made(),
         }
     }
@@ -325,6 +327,24 @@ impl<'g> Growth<'g> {
         let axis = self.draws.below(shape.rank());
         let indices = self.indices(&[shape[axis]], extent + 1);
         self.add(x.value.scatter_add(indices, axis, extent), x.bound * shape[axis] as f64, !dtype.is_float());
+    }
+
+    /// Rows of something attend to five others.
+    fn attention(&mut self) {
+        let x = self.pick(DType::F32, |item| item.value.shape().rank() > 0);
+        let shape = x.value.shape();
+        let Some(&width) = shape.last().filter(|_| shape.elements() > 0) else { return };
+        let rows = shape.elements() / width;
+        let keys = TensorType::new(DType::F32, [1, 1, 5, width]);
+        if width * 5 > ELEMENTS {
+            return;
+        }
+        let (key, value) = (self.leaf_of(keys.clone()), self.leaf_of(keys));
+        let query = x.value.tanh().reshape([1, 1, rows, width]);
+        let window = self.draws.chance(0.3).then_some(3);
+        let options = AttentionOptions { causal: self.draws.chance(0.5), window, ..AttentionOptions::default() };
+        let attended = query.attention(key.value, value.value, options);
+        self.add(attended.reshape(shape), value.bound, false);
     }
 
     /// Something made of little: a constant, coordinates, random numbers, or a value without its gradient.

@@ -87,7 +87,7 @@ impl<'k> Exprs<'k> {
             if self.is_bound(id) || std::mem::replace(&mut needed[id.0 as usize], true) {
                 continue;
             }
-            if matches!(self.kernel.expr(id), Expr::Reduce(..) | Expr::Acc) {
+            if is_given(self.kernel.expr(id)) {
                 w.fail(PrintError::NoValueYet { expr: id });
                 continue;
             }
@@ -149,7 +149,7 @@ impl<'k> Exprs<'k> {
                 let counter = self.index_text(counter);
                 random::first_word(w, [&key[0], &key[1]], &counter, *stream)
             }
-            Expr::Reduce(..) | Expr::Acc => {
+            Expr::Reduce(..) | Expr::Acc | Expr::Score(_) | Expr::Peak | Expr::Total(_) => {
                 w.fail(PrintError::NoValueYet { expr: id });
                 String::new()
             }
@@ -246,4 +246,9 @@ impl<'k> Exprs<'k> {
         let text = self.index_text(inner);
         if text.contains(' ') { format!("({text})") } else { text }
     }
+}
+
+/// Whether a loop around the expressions computes it, so that its text must be bound.
+fn is_given(expr: &Expr) -> bool {
+    matches!(expr, Expr::Reduce(..) | Expr::Acc | Expr::Score(_) | Expr::Peak | Expr::Total(_))
 }

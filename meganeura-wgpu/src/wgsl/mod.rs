@@ -16,6 +16,7 @@ pub mod quads;
 mod random;
 mod row;
 mod scalar;
+mod stream;
 pub mod writer;
 
 use bindings::Bindings;
@@ -159,6 +160,7 @@ pub fn print(
             map::print(kernel, [*threads, *per_thread], &mut bindings, caps, &mut writer)?
         }
         Spec::Row(row) => row::print(kernel, row, &mut bindings, caps, &mut writer)?,
+        Spec::Stream(stream) => stream::print(kernel, stream, &mut bindings, caps, &mut writer)?,
         Spec::Contract(_) | Spec::Gemv(_) => contract::print(kernel, spec, &mut bindings, caps, &mut writer)?,
     };
     let f16 = bindings.has_f16() || kernel.dtypes.contains(&DType::F16) || launch.needs.f16;
@@ -170,7 +172,7 @@ pub fn print(
 
 pub(crate) fn mismatch(kernel: &Kernel, spec: &Spec) -> PrintError {
     let reduce_axes = kernel.axes_of(meganeura_core::kernel::Role::Reduce).len();
-    PrintError::SpecMismatch { spec: *spec, body: kernel.body, reduce_axes }
+    PrintError::SpecMismatch { spec: *spec, body: kernel.body.clone(), reduce_axes }
 }
 
 fn extensions(needs: Needs) -> String {
@@ -189,7 +191,8 @@ fn check_limits(kernel: &Kernel, spec: &Spec, caps: &Caps) -> Result<(), PrintEr
     let limit = u64::from(u32::MAX / 2);
     let points = kernel.axes.iter().map(|axis| axis.extent as u64).product::<u64>();
     let elements = kernel.args.iter().map(|arg| arg.elements as u64).max().unwrap_or(0);
-    if !kernel.is_contraction() && points > limit {
+    // Contractions and streams count rows, columns and what is folded apart.
+    if kernel.body == Body::Loop && points > limit {
         return Err(PrintError::TooMany { what: "points", count: points, limit });
     }
     if elements > limit {

@@ -46,8 +46,8 @@ pub fn check(module: &Module) {
     }
 }
 
-/// K3, which naga does not check: whether a barrier stands inside an `if` or `switch`. Printed loops have constant trip
-/// counts, so a barrier in one is in uniform flow.
+/// K3, which naga does not check: whether a barrier stands inside an `if` or `switch`. Printed loops around barriers
+/// have trip counts that are the same for the whole workgroup, so a barrier in one is in uniform flow.
 fn has_conditional_barrier(block: &naga::Block, conditional: bool) -> bool {
     block.iter().any(|statement| match statement {
         Statement::ControlBarrier(_) => conditional,

@@ -1,7 +1,7 @@
 //! K4: types, roles, order.
 
-use super::super::{Access, Body, Bound, Expr, ExprId, Kernel, Role};
-use super::{Invariant, Part, Problem, VerifyError, fail, own_axes, variation};
+use super::super::{Access, Body, Bound, Expr, ExprId, Kernel, Role, Stream};
+use super::{Invariant, Part, Problem, VerifyError, fail, own_axes, stream, variation};
 use crate::dtype::DType;
 use crate::index::{Atom, Index};
 
@@ -20,25 +20,30 @@ pub(super) fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
     (0..kernel.stores.len()).try_for_each(|store| store_fits(kernel, store))
 }
 
-fn wrong(part: Part, problem: Problem) -> Result<(), VerifyError> {
+pub(super) fn wrong(part: Part, problem: Problem) -> Result<(), VerifyError> {
     fail(Invariant::K4, part, problem)
 }
 
-fn expect(part: Part, expected: DType, found: DType) -> Result<(), VerifyError> {
+pub(super) fn expect(part: Part, expected: DType, found: DType) -> Result<(), VerifyError> {
     if expected == found { Ok(()) } else { wrong(part, Problem::Type { expected, found }) }
 }
 
-/// Roles ascend, and only a contraction has rows and columns.
+/// Roles ascend, and only contractions and streams have rows and columns.
 fn axes(kernel: &Kernel) -> Result<(), VerifyError> {
     let order = |role: Role| match role {
         Role::Parallel => 0,
         Role::Row => 1,
         Role::Col => 2,
         Role::Reduce => 3,
+        Role::Depth => 4,
     };
     for (at, axis) in kernel.axes.iter().enumerate() {
         let before = at.checked_sub(1).map_or(0, |before| order(kernel.axes[before].role));
-        let useless = matches!(axis.role, Role::Row | Role::Col) && !kernel.is_contraction();
+        let useless = match axis.role {
+            Role::Row | Role::Col => matches!(kernel.body, Body::Loop),
+            Role::Depth => kernel.stream().is_none(),
+            Role::Parallel | Role::Reduce => false,
+        };
         if order(axis.role) < before || useless || at >= 63 {
             return wrong(Part::Axis(at), Problem::Role { role: axis.role });
         }
@@ -133,7 +138,7 @@ fn typed(kernel: &Kernel, expr: &Expr, id: ExprId) -> Result<(), VerifyError> {
             expect(part, DType::U32, own)
         }
         Expr::Reduce(monoid, a) => {
-            if kernel.is_contraction() || kernel.axes_of(Role::Reduce).is_empty() {
+            if kernel.body != Body::Loop || kernel.axes_of(Role::Reduce).is_empty() {
                 return wrong(part, Problem::Misplaced);
             }
             taken(monoid.takes(of(a)), of(a))?;
@@ -141,14 +146,29 @@ fn typed(kernel: &Kernel, expr: &Expr, id: ExprId) -> Result<(), VerifyError> {
         }
         Expr::Acc => match kernel.body {
             Body::Contract { accumulate, .. } => expect(part, accumulate, own),
-            Body::Loop => wrong(part, Problem::Misplaced),
+            Body::Loop | Body::Stream(_) => wrong(part, Problem::Misplaced),
         },
+        Expr::Score(at) => streamed(kernel, part, own, |stream| *at < stream.scores.len()),
+        Expr::Peak => streamed(kernel, part, own, |stream| stream.peak.is_some()),
+        Expr::Total(at) => streamed(kernel, part, own, |stream| *at < stream.totals.len()),
+    }
+}
+
+/// What the body of a stream computes, in `f32`, if it does.
+fn streamed(kernel: &Kernel, part: Part, own: DType, has: impl Fn(&Stream) -> bool) -> Result<(), VerifyError> {
+    match kernel.stream() {
+        Some(stream) if has(stream) => expect(part, DType::F32, own),
+        _ => wrong(part, Problem::Misplaced),
     }
 }
 
 /// The operands of a contraction vary with their own axes only, and do not contain the sum.
 fn body(kernel: &Kernel) -> Result<(), VerifyError> {
-    let Body::Contract { lhs, rhs, accumulate } = kernel.body else { return Ok(()) };
+    let (lhs, rhs, accumulate) = match &kernel.body {
+        Body::Loop => return Ok(()),
+        Body::Stream(body) => return stream::verify(kernel, body),
+        Body::Contract { lhs, rhs, accumulate } => (*lhs, *rhs, *accumulate),
+    };
     for operand in [lhs, rhs] {
         let Some(found) = kernel.dtypes.get(operand.0 as usize) else {
             return wrong(Part::Body, Problem::Missing { what: "expression", number: i64::from(operand.0) });
@@ -180,7 +200,7 @@ fn store_fits(kernel: &Kernel, at: usize) -> Result<(), VerifyError> {
         return wrong(part, Problem::Missing { what: "expression", number: i64::from(store.value.0) });
     };
     expect(part, kernel.args[store.arg].dtype, found)?;
-    if kernel.is_contraction() && store.per_element {
+    if kernel.body != Body::Loop && store.per_element {
         return wrong(part, Problem::Misplaced);
     }
     if !store.per_element {
@@ -189,6 +209,11 @@ fn store_fits(kernel: &Kernel, at: usize) -> Result<(), VerifyError> {
         let of_index =
             store.index.values().iter().fold(own_axes(kernel, &store.index), |bits, id| bits | varies[id.0 as usize]);
         fixed(kernel, part, of_index | varies[store.value.0 as usize], Role::Reduce)?;
+        fixed(kernel, part, of_index | varies[store.value.0 as usize], Role::Depth)?;
+        if kernel.stream().is_some() {
+            // Stored once a row and column that the place varies with.
+            fixed(kernel, part, varies[store.value.0 as usize] & !of_index, Role::Col)?;
+        }
     }
     Ok(())
 }

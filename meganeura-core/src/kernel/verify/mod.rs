@@ -11,6 +11,7 @@ mod bounds;
 mod layout;
 mod size;
 mod stores;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -174,10 +175,22 @@ fn fail(invariant: Invariant, part: Part, problem: Problem) -> Result<(), Verify
     Err(VerifyError { invariant, part, problem })
 }
 
-/// For each expression the axes that it varies with, as bits.
+impl Kernel {
+    /// For each expression the axes that it varies with, as bits.
+    pub fn variation(&self) -> Vec<u64> {
+        variation(self)
+    }
+}
+
 fn variation(kernel: &Kernel) -> Vec<u64> {
-    let reduce = kernel.axes_of(Role::Reduce).iter().fold(0_u64, |bits, axis| bits | 1 << axis);
+    let of = |role| kernel.axes_of(role).iter().fold(0_u64, |bits, axis| bits | 1 << axis);
+    let reduce = of(Role::Reduce);
     let all = (1_u64 << kernel.axes.len()) - 1;
+    let of_row = of(Role::Parallel) | of(Role::Row);
+    let column = |total: usize, varies: &[u64]| {
+        let value = kernel.stream().and_then(|stream| stream.totals.get(total)?.value);
+        value.and_then(|value| varies.get(value.0 as usize)).map_or(0, |bits| bits & of(Role::Col))
+    };
     let mut varies: Vec<u64> = Vec::with_capacity(kernel.exprs.len());
     for expr in &kernel.exprs {
         let of_mask = |mask: &[Bound]| mask.iter().fold(0, |bits, bound| bits | own_axes(kernel, &bound.index));
@@ -186,6 +199,9 @@ fn variation(kernel: &Kernel) -> Vec<u64> {
             Expr::Index(index) | Expr::Random { counter: index, .. } => own_axes(kernel, index),
             Expr::Within(mask) => of_mask(mask),
             Expr::Acc => all & !reduce,
+            Expr::Score(_) => of_row | reduce,
+            Expr::Peak => of_row,
+            Expr::Total(at) => of_row | column(*at, &varies),
             _ => 0,
         };
         let bits = expr.operands().iter().fold(own, |bits, id| bits | varies[id.0 as usize]);

@@ -41,7 +41,13 @@ fn updates(kernel: &Kernel) -> Result<(), VerifyError> {
 
 /// Whether distinct points of the axes over which a store is repeated have distinct places.
 fn injective(kernel: &Kernel, store: &Store) -> bool {
-    let repeated = |axis: &usize| store.per_element || kernel.axes[*axis].role != Role::Reduce;
+    let repeated = |axis: &usize| match kernel.axes[*axis].role {
+        Role::Parallel | Role::Row => true,
+        // A stream stores once for each point of the columns that the place varies with.
+        Role::Col => kernel.stream().is_none() || store.index.uses_axis(*axis),
+        Role::Reduce => store.per_element,
+        Role::Depth => false,
+    };
     let axes: Vec<usize> = (0..kernel.axes.len()).filter(repeated).collect();
     let extents = kernel.extents();
     let total: usize = axes.iter().map(|&axis| extents[axis]).product();

@@ -4,6 +4,7 @@
 mod contract;
 mod map;
 mod row;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ pub fn choose(kernel: &Kernel, caps: &Caps, numerics: Numerics) -> Choice {
         // The CPU device blocks and threads each kernel by itself.
         Target::Cpu => whole(Spec::Map { threads: 1, per_thread: 1 }),
         Target::Gpu if kernel.is_contraction() => contract::choose(kernel, caps, numerics),
+        Target::Gpu if let Some(body) = kernel.stream() => whole(stream::choose(kernel, body, caps)),
         Target::Gpu if kernel.axes_of(Role::Reduce).is_empty() => whole(map::choose(kernel, caps)),
         Target::Gpu => Choice { parts: row::parts(kernel, caps), spec: row::choose(kernel, caps) },
     }
