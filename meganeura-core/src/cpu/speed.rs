@@ -2,12 +2,15 @@
 
 use super::testing::{Builder, plan_of};
 use super::{Buffer, Executor};
+use crate::compose::ConvOptions;
 use crate::dtype::DType;
 use crate::index::{Index, flatten};
 use crate::kernel::{Body, Bound, Expr, Kernel, Role};
 use crate::memory::Plan;
+use crate::options::Options;
 use crate::scalar::{Binary, Monoid, Scalar, Unary};
-use crate::shape::Shape;
+use crate::schedule::Caps;
+use crate::shape::{Shape, TensorType};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -188,6 +191,49 @@ fn convolution(count: usize, channels: usize, filters: usize, size: usize) -> Ke
     let out = flatten(&[at[0].clone(), at[3].clone(), at[1].clone(), at[2].clone()], &result);
     builder.store(result.elements(), out, acc, false);
     builder.kernel
+}
+
+/// A convolution of `[4, channels, size, size]` with `taps`² windows, or one of its derivatives, as programs have it.
+fn convolution_plan(shape: [usize; 4], options: &ConvOptions, what: usize) -> Plan {
+    let [channels, filters, size, taps] = shape;
+    let builder = crate::ir::Builder::new();
+    let input = |name: &str, shape: [usize; 4]| builder.input(name, TensorType::new(DType::F32, shape));
+    let x = input("x", [4, channels, size, size]);
+    let w = input("w", [filters, channels / options.groups, taps, taps]);
+    let y = x.conv(w, options);
+    let r = builder.input("r", y.ty());
+    builder.output("y", if what == 0 { y } else { builder.gradients((y * r).sum_all(), &[[x, w][what - 1]])[0] });
+    let graph = builder.finish().unwrap();
+    let program = crate::pipeline::compile(&graph, &Options::default(), &Caps::cpu(2), None).unwrap();
+    Plan::clone(&program.plan)
+}
+
+#[test]
+#[ignore = "prints measurements"]
+#[allow(clippy::print_stdout)]
+fn speed_of_convolutions() {
+    for [m, n, k] in [[12_544, 64, 576], [64, 12_544, 576], [576, 64, 12_544]] {
+        let time = seconds(&product(m, n, k, [false, false], false));
+        println!("product {m} × {n} × {k}: {:.1} GFLOP/s, {:.0} us", 2e-9 * (m * n * k) as f64 / time, 1e6 * time);
+    }
+    for (shape, options) in [
+        ([64, 64, 56, 3], ConvOptions::default().padding(1)),
+        ([256, 256, 14, 3], ConvOptions::default().padding(1)),
+        ([512, 512, 7, 3], ConvOptions::default().padding(1)),
+        ([128, 128, 56, 3], ConvOptions::default().padding(1).stride(2)),
+        ([64, 256, 56, 1], ConvOptions::default()),
+        ([3, 64, 224, 7], ConvOptions::default().padding(3).stride(2)),
+        ([64, 64, 56, 3], ConvOptions::default().padding(1).groups(64)),
+    ] {
+        let [channels, filters, size, taps] = shape;
+        let out = (size + 2 * options.padding[0][0] - taps) / options.stride[0] + 1;
+        let products = 4 * out * out * filters * channels / options.groups * taps * taps;
+        for (what, name) in ["forward", "of the image", "of the weight"].into_iter().enumerate() {
+            let time = seconds_of_plan(convolution_plan(shape, &options, what));
+            let rate = 2e-9 * products as f64 / time;
+            println!("{shape:?} stride {} {name}: {rate:.1} GFLOP/s, {:.0} us", options.stride[0], 1e6 * time);
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,17 @@ use crate::scalar::{Binary, Monoid, Scalar};
 use crate::shape::TensorType;
 use ConvDim::{Batch, Group, Input, Output, Spatial};
 
+/// Which coordinate of a dimension: spatial ones have several.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// That of the result, or the position in a phase.
+    Position,
+    /// The tap, or its number in a phase.
+    Tap,
+    /// The phase, if the dimension has some.
+    Phase,
+}
+
 /// `result[g, b, o, y] = Σ over i and k of lhs[g, b, i, x(y, k)] · rhs[g, o, i, k]`, where `y`, `k` and `x` stand for any
 /// number of spatial dimensions and [`Window`]s tell the element `x` that tap `k` of position `y` looks at; taps that look
 /// at nothing add nothing. Each tensor has these dimensions in an order of its own, named as in `bi01,oi01->bo01`.
@@ -117,6 +128,12 @@ impl Conv {
         [group, rows, vec![Output], depth]
     }
 
+    /// Spatial dimensions whose elements are spread, in phases: each phase is a contraction of its own taps, and none of them
+    /// is looked at in vain. Batch axes follow the group for them, and rows count the positions of one phase.
+    fn phased(&self) -> Vec<usize> {
+        (0..self.windows.len()).filter(|&at| self.windows[at].phases() > 1).collect()
+    }
+
     /// Extents of the axes of rows and columns, or those of the depth.
     fn extents(&self, operands: &[TensorType], dims: &[ConvDim], taps: bool) -> Vec<usize> {
         let extent = |dim: &ConvDim| match *dim {
@@ -127,25 +144,31 @@ impl Conv {
         dims.iter().map(extent).collect()
     }
 
-    /// The element of one operand at coordinates of the result's dimensions and of those summed over.
+    /// The element of one operand, given each dimension's coordinate in the kernel's space.
     fn factor(
         &self,
         side: usize,
         operand: &TensorType,
         cx: &mut dyn PointContext,
-        of: &dyn Fn(ConvDim, bool) -> Index,
+        of: &dyn Fn(ConvDim, Part) -> Option<Index>,
     ) -> Result<ExprId, Mismatch> {
-        if side == 1 {
-            let coords: Vec<Index> = self.rhs.iter().map(|&dim| of(dim, true)).collect();
-            return cx.operand(1, &coords);
-        }
         let (axes, mut bounds) = (cx.axes().to_vec(), Vec::<Bound>::new());
-        let coordinate = |(&dim, &extent): (&ConvDim, &usize)| match dim {
-            Spatial(at) => self.windows[at].index(&of(dim, false), &of(dim, true), extent, &axes, &mut bounds),
-            dim => of(dim, false),
+        let at = |dim: ConvDim, part: Part| of(dim, part).unwrap_or_default();
+        let mut coordinate = |(&dim, &extent): (&ConvDim, &usize)| {
+            let Spatial(number) = dim else { return at(dim, Part::Position) };
+            let (window, tap) = (&self.windows[number], at(dim, Part::Tap));
+            match (of(dim, Part::Phase), side) {
+                (None, 1) => tap,
+                (None, _) => window.index(&at(dim, Part::Position), &tap, extent, &axes, &mut bounds),
+                (Some(phase), 1) => window.phase_tap(&phase, &tap, &axes, &mut bounds),
+                (Some(phase), _) => {
+                    window.phase_element([&phase, &at(dim, Part::Position), &tap], extent, &axes, &mut bounds)
+                }
+            }
         };
-        let coords: Vec<Index> = self.lhs.iter().zip(&*operand.shape).map(coordinate).collect();
-        let inside = cx.masked(&bounds, &mut |cx| cx.operand(0, &coords))?;
+        let dims = if side == 1 { &self.rhs } else { &self.lhs };
+        let coords: Vec<Index> = dims.iter().zip(&*operand.shape).map(&mut coordinate).collect();
+        let inside = cx.masked(&bounds, &mut |cx| cx.operand(side, &coords))?;
         Ok(cx.filled(bounds, inside, Scalar::zero(operand.dtype)))
     }
 
@@ -265,16 +288,33 @@ impl Operation for Conv {
     }
     fn lower(&self, operands: &[TensorType], _: &TensorType) -> Lowering {
         let axes = self.axes(operands);
-        let [batch, rows, cols] = [0, 1, 2].map(|group| self.extents(operands, &axes[group], false));
-        let depth = self.extents(operands, &axes[3], true);
+        let [mut batch, mut rows, cols] = [0, 1, 2].map(|group| self.extents(operands, &axes[group], false));
+        let mut depth = self.extents(operands, &axes[3], true);
         let points = |extents: &[usize]| extents.iter().product::<usize>();
         let narrow = points(&rows).min(points(&cols)) <= NARROW && points(&batch) > 1;
         if narrow && operands[0].dtype == DType::F32 {
             return Lowering::Fold { monoid: Monoid::Sum, extents: depth };
         }
+        let phased = self.phased();
+        let groups = batch.len();
+        for &at in &phased {
+            let phases = self.windows[at].phases();
+            batch.push(phases);
+            let own = |dims: &[ConvDim]| dims.iter().position(|dim| *dim == Spatial(at));
+            own(&axes[1]).into_iter().for_each(|row| rows[row] /= phases);
+            own(&axes[3]).into_iter().for_each(|step| depth[step] = depth[step].div_ceil(phases));
+        }
         let outer = axes[..3].concat();
-        let axis = |dim: &ConvDim| outer.iter().position(|own| own == dim).map(Index::axis);
-        Lowering::Contract { batch, rows, cols, depth, position: self.result.iter().filter_map(axis).collect() }
+        let position = |dim: &ConvDim| {
+            let at = outer.iter().position(|own| own == dim)?;
+            let axis = Index::axis(if at < groups { at } else { at + phased.len() });
+            let phase = phased.iter().position(|&at| Spatial(at) == *dim);
+            Some(phase.map_or(axis.clone(), |phase| {
+                axis.times(batch[groups + phase] as i64).plus(&Index::axis(groups + phase))
+            }))
+        };
+        let position = self.result.iter().filter_map(position).collect();
+        Lowering::Contract { batch, rows, cols, depth, position }
     }
     fn point(
         &self,
@@ -286,20 +326,24 @@ impl Operation for Conv {
         let axes = self.axes(operands);
         let folds = matches!(self.lower(operands, result), Lowering::Fold { .. });
         let outer = if folds { self.result.clone() } else { axes[..3].concat() };
-        // Spatial dimensions occur twice: as positions and as taps.
-        let of = |wanted: ConvDim, tap: bool| {
-            let inner = || axes[3].iter().position(|dim| *dim == wanted).map(|at| outer.len() + at);
-            let outer = || outer.iter().position(|dim| *dim == wanted);
-            let at = if tap || wanted == Input { inner().or_else(outer) } else { outer() };
-            at.map_or_else(Index::default, |at| coords[at].clone())
+        let (phased, groups) = (if folds { Vec::new() } else { self.phased() }, axes[0].len());
+        let find = |dims: &[ConvDim], wanted: ConvDim| dims.iter().position(|dim| *dim == wanted);
+        let of = |wanted: ConvDim, part: Part| {
+            let inner = || find(&axes[3], wanted).map(|at| outer.len() + phased.len() + at);
+            let at = match part {
+                Part::Phase => phased.iter().position(|&at| Spatial(at) == wanted).map(|at| groups + at),
+                Part::Tap => inner(),
+                Part::Position if wanted == Input => inner(),
+                Part::Position => find(&outer, wanted).map(|at| if at < groups { at } else { at + phased.len() }),
+            };
+            at.map(|at| coords[at].clone())
         };
         if folds {
             let lhs = self.factor(0, &operands[0], cx, &of)?;
             let rhs = self.factor(1, &operands[1], cx, &of)?;
             return Ok(cx.push(Expr::Binary(Binary::Mul, lhs, rhs)));
         }
-        let right = coords.last().and_then(Index::as_constant) == Some(1);
-        let side = usize::from(right);
+        let side = usize::from(coords.last().and_then(Index::as_constant) == Some(1));
         self.factor(side, &operands[side], cx, &of)
     }
     fn samples() -> Vec<Sample> {

@@ -132,6 +132,50 @@ impl Window {
         element
     }
 
+    /// Into how many *phases* positions can be dealt so that all positions `spread · q + phase` of one phase share the taps
+    /// that look at elements; 1 if they cannot, or if there is nothing between the elements.
+    pub(super) fn phases(&self) -> usize {
+        let dealt = self.extent.is_multiple_of(self.spread as usize) && self.extent > 0;
+        if dealt && self.inverse().is_some() { self.spread as usize } else { 1 }
+    }
+
+    /// The inverse of the dilation modulo the spread, if there is one.
+    fn inverse(&self) -> Option<i64> {
+        (0..self.spread.min(64)).find(|&factor| (factor * self.dilation - 1).rem_euclid(self.spread) == 0)
+    }
+
+    /// The first tap that looks at elements in a phase: `phase · stride + tap · dilation + offset` is a multiple of the
+    /// spread. Every `spread`-th tap from it does.
+    fn first_tap(&self, phase: &Index, axes: &[usize]) -> Index {
+        let factor = |steps: i64| (-steps * self.inverse().unwrap_or_default()).rem_euclid(self.spread);
+        phase.times(factor(self.stride)).shifted(factor(self.offset)).rem(self.spread, axes)
+    }
+
+    /// The tap of that number in a phase, and the condition under which there is one.
+    pub(super) fn phase_tap(&self, phase: &Index, number: &Index, axes: &[usize], bounds: &mut Vec<Bound>) -> Index {
+        let tap = self.first_tap(phase, axes).plus(&number.times(self.spread));
+        bounds.push(Bound { index: tap.clone(), extent: self.taps });
+        tap
+    }
+
+    /// The element that the tap of that number looks at in the position `spread · q + phase`, and the condition under which
+    /// there is one.
+    pub(super) fn phase_element(
+        &self,
+        [phase, q, number]: [&Index; 3],
+        elements: usize,
+        axes: &[usize],
+        bounds: &mut Vec<Bound>,
+    ) -> Index {
+        let first = self.first_tap(phase, axes).times(self.dilation);
+        let steps = phase.times(self.stride).plus(&first).shifted(self.offset);
+        let before = steps.range(axes).map_or(0, |(low, _)| low.min(0)).div_euclid(self.spread);
+        let start = steps.shifted(-before * self.spread).div(self.spread, axes).shifted(before);
+        let element = start.plus(&q.times(self.stride)).plus(&number.times(self.dilation));
+        bounds.push(Bound { index: element.clone(), extent: elements });
+        element
+    }
+
     /// What [`fmt::Display`] printed, in brackets.
     fn parse(text: &str) -> Option<Window> {
         let numbers = text.strip_prefix('[')?.strip_suffix(']')?.split(',');
@@ -205,6 +249,36 @@ mod tests {
                 assert_eq!(found, window.element(y, k, elements), "{window} at {y} {k}");
             }
         }
+    }
+
+    #[test]
+    fn phases_visit_every_tap_that_looks_at_an_element() {
+        let (elements, value) = (6, |_| 0);
+        let more = Window { extent: 12, taps: 5, stride: 2, dilation: -1, offset: -5, spread: 3 };
+        for window in [WINDOWS[2], Window { extent: 8, ..WINDOWS[1] }, more] {
+            let (phases, spread) = (window.phases(), window.spread as usize);
+            assert_eq!(phases, spread, "{window}");
+            let axes = [phases, window.extent / phases, window.taps.div_ceil(phases)];
+            let [phase, q, number] = [0, 1, 2].map(Index::axis);
+            let mut bounds = Vec::new();
+            let tap = window.phase_tap(&phase, &number, &axes, &mut bounds);
+            let element = window.phase_element([&phase, &q, &number], elements, &axes, &mut bounds);
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            crate::oracle::for_each_point(&axes, |point| {
+                let open = |bound: &Bound| (0..bound.extent as i64).contains(&bound.index.eval(point, &value));
+                if bounds.iter().all(open) {
+                    let at = |index: &Index| index.eval(point, &value) as usize;
+                    found.push((spread * point[1] + point[0], at(&tap), at(&element)));
+                }
+            });
+            crate::oracle::for_each_point(&[window.extent, window.taps], |point| {
+                expected.extend(window.element(point[0], point[1], elements).map(|x| (point[0], point[1], x)));
+            });
+            found.sort_unstable();
+            assert_eq!(found, expected, "{window}");
+        }
+        // Two taps in three look at nothing whatever the phase; an extent that phases do not divide.
+        assert_eq!([Window { dilation: 2, spread: 4, ..WINDOWS[0] }, WINDOWS[1]].map(|window| window.phases()), [1, 1]);
     }
 
     #[test]
