@@ -4,7 +4,10 @@ use meganeura_core::compose::{AttentionOptions, Positions, Rope, RopePairs, Rope
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::{Builder, Value};
 use meganeura_core::ops::Fill;
+use meganeura_core::options::Options;
 use meganeura_core::oracle::{Array, run};
+use meganeura_core::pipeline::{Report, compile};
+use meganeura_core::schedule::Caps;
 use meganeura_core::shape::TensorType;
 use meganeura_core::testing::{Draws, gradcheck};
 use std::collections::HashMap;
@@ -185,4 +188,65 @@ fn products_of_turned_vectors_depend_on_the_distance_only() {
     };
     assert!((product([3, 10]) - product([203, 210])).abs() < 1e-9);
     assert!((product([3, 10]) - product([3, 11])).abs() > 1e-3);
+}
+
+/// A program that computes gradients of causal attention with grouped heads, compiled for a device.
+fn compiled(length: usize, caps: &Caps) -> Report {
+    let builder = Builder::new();
+    let input = |name: &str, heads| builder.input(name, TensorType::new(DType::F32, [1, heads, length, 64]));
+    let (q, k, v, r) = (input("q", 9), input("k", 3), input("v", 3), input("r", 9));
+    let y = q.attention(k, v, AttentionOptions { causal: true, ..Default::default() });
+    let gradients = builder.gradients((y * r).sum_all(), &[q, k, v]);
+    ["dq", "dk", "dv"].iter().zip(gradients).for_each(|(name, gradient)| builder.output(*name, gradient));
+    let options = Options { verify: true, ..Options::default() };
+    compile(&builder.finish().unwrap(), &options, caps, None).unwrap().report
+}
+
+#[test]
+fn attention_takes_memory_linear_in_the_length_and_four_dispatches() {
+    for caps in [Caps::cpu(2), Caps::base(), Caps::h200()] {
+        let reports = [512, 2048, 8192].map(|length| compiled(length, &caps));
+        let [short, middle, long] = reports.each_ref().map(|report| report.planned_bytes);
+        // Padding to alignment aside, four times the length takes four times the bytes; all weights would take 2.4 GB.
+        assert!(middle <= 4 * short && long <= 4 * middle, "{short}, {middle}, {long} bytes");
+        for report in reports {
+            // Output with log-sum-exp; δ; the query's gradient; those of key and value.
+            assert_eq!(report.dispatches, 4, "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn the_streamed_form_is_the_reference_and_so_are_its_derivatives() {
+    let xs = floats(&[[2, 4, 3, 5], [2, 2, 5, 5], [2, 2, 5, 2], [1, 4, 1, 5]], 17);
+    for options in
+        [AttentionOptions::default(), AttentionOptions { causal: true, window: Some(2), ..Default::default() }]
+    {
+        fn with<'g>(options: AttentionOptions<'static>, bias: Value<'g>) -> AttentionOptions<'g> {
+            AttentionOptions { bias: Some(bias), ..options }
+        }
+        let streamed = value_of(&xs, &|_, x| x[0].attention(x[1], x[2], with(options, x[3])));
+        close(&streamed, &value_of(&xs, &|_, x| attention_reference(x[0], x[1], x[2], with(options, x[3]))));
+        gradcheck(&xs, &|_, x| x[0].attention(x[1], x[2], with(options, x[3]))).unwrap();
+    }
+    // One value in all places, differentiated twice.
+    gradcheck(&floats(&[[1, 1, 3, 2]], 19), &|g, x| {
+        let y = x[0].attention(x[0], x[0], AttentionOptions { causal: true, ..Default::default() });
+        g.gradients((y * y * y).sum_all(), x)[0]
+    })
+    .unwrap();
+}
+
+#[test]
+fn bias_mask_and_length_together_are_two_operands() {
+    let mut xs = floats(&[[2, 2, 3, 4], [2, 1, 5, 4], [2, 1, 5, 4], [1, 2, 3, 5]], 23);
+    xs.push(Draws::new(9).fill(&TensorType::new(DType::Bool, [3, 5]), Fill::Bool));
+    xs.push(Array::new(TensorType::new(DType::U32, [2]), vec![2.0, 9.0]));
+    let seen = |[b, _, i, j]: [usize; 4]| (b == 1 || j < 2) && xs[4].at(&[i, j]) != 0.0;
+    let bias = |[_, h, i, j]: [usize; 4]| xs[3].at(&[0, h, i, j]);
+    let found = value_of(&xs, &|_, x| {
+        let options = AttentionOptions { bias: Some(x[3]), mask: Some(x[4]), kv_len: Some(x[5]), ..Default::default() };
+        x[0].attention(x[1], x[2], options)
+    });
+    close(&found, &attention_by_hand([&xs[0], &xs[1], &xs[2]], &seen, &bias));
 }

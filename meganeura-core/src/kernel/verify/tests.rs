@@ -319,3 +319,68 @@ fn k4_what_is_stored_once_a_row_does_not_vary_along_it() {
     kernel.stores[0].index = Index::axis(0).plus(&Index::axis(1));
     assert_eq!(broken(&kernel), varies);
 }
+
+/// `softmax(q · kᵀ) · v` of 3 rows, 4 elements, depth 2 and 2 columns.
+fn attention() -> Kernel {
+    use super::super::{Score, Stream, Total};
+    let (i, c, j, d) = (Index::axis(0), Index::axis(1), Index::axis(2), Index::axis(3));
+    let axis = |extent, role| Axis { extent, role };
+    let load = |arg, row: &Index, at: &Index| Expr::Load { arg, index: row.times(2).plus(at), mask: vec![] };
+    let exprs = vec![
+        load(0, &i, &d),
+        load(1, &j, &d),
+        Expr::Score(0),
+        Expr::Peak,
+        Expr::Binary(Binary::Sub, ExprId(2), ExprId(3)),
+        Expr::Unary(Unary::Exp, ExprId(4)),
+        load(2, &j, &c),
+        Expr::Total(0),
+        Expr::Total(1),
+        Expr::Binary(Binary::Div, ExprId(7), ExprId(8)),
+    ];
+    let stream = Stream {
+        scores: vec![Score { lhs: ExprId(0), rhs: ExprId(1), depth: 3 }],
+        peak: Some(ExprId(2)),
+        totals: [Some(ExprId(6)), None].map(|value| Total { weight: ExprId(5), value }).to_vec(),
+        band: [None, None],
+        length: None,
+    };
+    let read = |elements| arg(DType::F32, elements, Access::Read);
+    Kernel {
+        axes: vec![axis(3, Role::Row), axis(2, Role::Col), axis(4, Role::Reduce), axis(2, Role::Depth)],
+        args: vec![read(6), read(8), read(8), arg(DType::F32, 6, Access::Write)],
+        dtypes: vec![DType::F32; exprs.len()],
+        exprs,
+        body: Body::Stream(Box::new(stream)),
+        stores: vec![Store { arg: 3, index: i.times(2).plus(&c), value: ExprId(9), per_element: false }],
+    }
+}
+
+#[test]
+fn k4_what_a_stream_computes_varies_with_its_own_axes_only() {
+    assert_eq!(verify(&attention()), Ok(()));
+    let with = |damage: &dyn Fn(&mut super::super::Stream)| {
+        let mut kernel = attention();
+        if let Body::Stream(stream) = &mut kernel.body {
+            damage(stream);
+        }
+        broken(&kernel)
+    };
+    let varies = |id, axis, role| (Invariant::K4, expr(id), Problem::Varies { axis, role });
+    assert_eq!(with(&|stream| stream.scores[0].lhs = ExprId(1)), varies(1, 2, Role::Reduce));
+    assert_eq!(with(&|stream| stream.scores[0].rhs = ExprId(0)), varies(0, 0, Role::Row));
+    assert_eq!(with(&|stream| stream.totals[0].value = Some(ExprId(1))), varies(1, 3, Role::Depth));
+    // Not relative to the peak, which is not known yet; a total inside a weight.
+    let misplaced = |id| (Invariant::K4, expr(id), Problem::Misplaced);
+    assert_eq!(with(&|stream| stream.totals[1].weight = ExprId(2)), misplaced(2));
+    assert_eq!(with(&|stream| stream.scores.clear()), misplaced(2));
+    assert_eq!(with(&|stream| stream.peak = None), misplaced(3));
+    assert!(matches!(with(&|stream| stream.length = Some(ExprId(2))), (Invariant::K4, _, Problem::Type { .. })));
+    // Stored once a row, but one value a column.
+    let mut kernel = attention();
+    kernel.stores[0].index = Index::axis(0).times(2);
+    assert_eq!(broken(&kernel), (Invariant::K4, Part::Store(0), Problem::Varies { axis: 1, role: Role::Col }));
+    let mut kernel = map();
+    kernel.exprs[1] = Expr::Peak;
+    assert_eq!(broken(&kernel), misplaced(1));
+}
