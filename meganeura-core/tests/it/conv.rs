@@ -149,3 +149,37 @@ fn mistakes_are_reported() {
     let _ = wrong.map(|value| value.relu().conv(w, &options()));
     assert_eq!(builder.finish().unwrap_err().0.len(), count);
 }
+
+#[test]
+fn dispatches_of_convolutions() {
+    use meganeura_core::compose::PoolOptions;
+    use meganeura_core::options::Options;
+    use meganeura_core::pipeline::compile;
+    use meganeura_core::schedule::Caps;
+    let count = |caps: &Caps, build: &dyn for<'g> Fn(&'g Builder, Value<'g>, Value<'g>) -> Value<'g>| {
+        let builder = Builder::new();
+        let input = |name: &str, shape: &[usize]| builder.input(name, TensorType::new(DType::F32, shape));
+        let (x, w) = (input("x", &[4, 64, 56, 56]), input("w", &[64, 64, 3, 3]));
+        builder.output("y", build(&builder, x, w));
+        compile(&builder.finish().unwrap(), &Options::default(), caps, None).unwrap().report.dispatches
+    };
+    let same = options().padding(1);
+    // Bias, activation and residual happen before the store.
+    assert_eq!(count(&Caps::cpu(2), &|g, x, w| block(g, x, w, &same)), 1);
+    let pool = PoolOptions::new([2]);
+    assert_eq!(count(&Caps::cpu(2), &|g, x, w| block(g, x, w, &same).max_pool(&pool)), 2);
+    // The long sum of few results is split, so that it fills the device.
+    let slope = |caps: &Caps| {
+        count(caps, &|g, x, w| {
+            let r = g.input("r", TensorType::new(DType::F32, [4, 64, 56, 56]));
+            g.gradients((x.conv(w, &same) * r).sum_all(), &[w])[0]
+        })
+    };
+    assert_eq!(slope(&Caps::h200()) - slope(&Caps::cpu(2)), 1);
+}
+
+/// With bias, activation and residual.
+fn block<'g>(g: &'g Builder, x: Value<'g>, w: Value<'g>, options: &ConvOptions) -> Value<'g> {
+    let bias = g.input("bias", TensorType::new(DType::F32, [64, 1, 1]));
+    (x.conv(w, options) + bias).relu() + x
+}
