@@ -36,7 +36,7 @@ impl Folder {
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(example());
         command.arg("--data").arg(&self.0).arg("--checkpoint").arg(self.0.join("weights")).current_dir(&self.0);
-        command.args(arguments).env_remove("MEGANEURA_DEVICE").output().unwrap()
+        command.args(arguments).env_remove("MEGANEURA_DEVICE").env("MEGANEURA_CACHE", "off").output().unwrap()
     }
 
     fn losses(&self, arguments: &[&str]) -> Vec<f32> {

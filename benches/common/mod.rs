@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 /// The device that `--device` names, else the best one.
 pub fn device(selector: Option<&str>) -> Result<Device, Error> {
-    Ok(selector.map_or_else(|| Ok(Device::best()), Device::from_selector)?)
+    // What is measured shall not depend on what was kept.
+    Ok(selector.map_or_else(|| Ok(Device::best()), Device::from_selector)?.with_cache(None))
 }
 
 /// Whether there is a GPU whose clock falls while it idles.

@@ -19,7 +19,7 @@ impl Learner {
     /// A fresh network for steps of `batch` images.
     pub fn new(device: &Device, batch: usize, seed: u64) -> Result<Learner, Error> {
         let Model { graph, parameters } = model::training(batch)?;
-        let program = compile(&graph, &Options::default(), device.caps(), None)?;
+        let program = device.compile(&graph, &Options::default(), None)?;
         let store = StateStore::for_program(device, &program)?;
         initialize(&store, &parameters, seed)?;
         let (session, summary) = ready(device, program, &store, "training")?;
@@ -64,7 +64,7 @@ impl Classifier {
     pub fn beside(learner: &Learner, batch: usize) -> Result<Classifier, Error> {
         let Model { graph, .. } = model::inference(batch)?;
         let store = learner.session.store();
-        let program = compile(&graph, &Options::default(), learner.device.caps(), Some(store.layout()))?;
+        let program = learner.device.compile(&graph, &Options::default(), Some(store.layout()))?;
         let (session, summary) = ready(&learner.device, program, store, "evaluation")?;
         Ok(Classifier { session, batch, summary })
     }
@@ -72,7 +72,7 @@ impl Classifier {
     /// On weights from a file.
     pub fn load(device: &Device, batch: usize, file: &Path) -> Result<Classifier, Error> {
         let Model { graph, parameters } = model::inference(batch)?;
-        let program = compile(&graph, &Options::default(), device.caps(), None)?;
+        let program = device.compile(&graph, &Options::default(), None)?;
         let store = StateStore::for_program(device, &program)?;
         let names = parameters.iter().map(|spec| spec.name.as_str());
         Checkpoint::open(file)?.load_states(&store, names)?;

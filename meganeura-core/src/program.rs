@@ -4,13 +4,14 @@ use crate::ir::Graph;
 use crate::kernel::{self, VerifyError};
 use crate::memory::{self, Evidence, MemoryError, Plan, Port, StateLayout};
 use crate::ops::Op;
-use crate::report::Report;
+use crate::report::{Report, Stage, StageTime};
 use crate::scalar::Scalar;
 use crate::schedule::{self, Caps, SpecError, Target};
 use crate::shape::TensorType;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A compiled program: a plan, the states it needs, and what compilation found.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct Program {
     /// What its verifier needs besides.
     pub evidence: Arc<Evidence>,
 }
+
+/// Version and fingerprint of this compiler's sources: programs of other compilers are not these.
+pub const COMPILER: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("MEGANEURA_CORE_SOURCES"));
 
 /// Why a program that was read from somewhere is not that of a graph, or may not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +83,19 @@ impl Program {
             schedule::verify(&self.plan.kernels[dispatch.kernel], &dispatch.spec, caps)
                 .map_err(|error| ProgramError::Schedule { dispatch: at, error })
         })
+    }
+
+    /// Marks a program as read from a cache for this graph, which took `load`.
+    #[must_use]
+    pub fn from_cache(mut self, graph: &Graph, load: Duration) -> Program {
+        self.report.cached = true;
+        self.report.stages = vec![
+            StageTime { stage: Stage::Build, time: graph.time.build },
+            StageTime { stage: Stage::Differentiate, time: graph.time.differentiate },
+        ];
+        self.report.elapsed = Duration::ZERO;
+        self.report.add(Stage::Load, load);
+        self
     }
 
     fn verify_boundary(&self, graph: &Graph, caps: &Caps, layout: Option<&StateLayout>) -> Result<(), ProgramError> {

@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod buffers;
+pub mod cache;
 pub mod device;
 pub mod error;
 mod pipelines;
@@ -16,6 +17,7 @@ pub mod store;
 mod transfer;
 pub mod wgsl;
 
+pub use cache::Cache;
 pub use device::{AdapterSummary, Device, DeviceInfo, DeviceKind, Selector, adapters};
 pub use error::{DeviceError, LayoutMismatch};
 pub use profile::{HostSpans, Profile, ProfileError};

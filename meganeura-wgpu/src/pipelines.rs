@@ -1,10 +1,15 @@
 //! Compute pipelines: made in parallel, and kept by a device for all sessions on it.
 
+mod kept;
+
 use crate::device::{CallError, Gpu};
 use crate::error::DeviceError;
 use crate::record::NativeObjects;
+use kept::KeptPipelines;
+
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wgpu::{
     BindGroupLayoutDescriptor, BindGroupLayoutEntry, BindingType, BufferBindingType, ComputePipelineDescriptor,
@@ -47,6 +52,7 @@ pub(crate) struct PipelineKey {
 pub(crate) struct PipelineCache {
     pipelines: Mutex<HashMap<Arc<PipelineKey>, wgpu::ComputePipeline>>,
     layouts: Mutex<HashMap<Vec<bool>, Layout>>,
+    kept: Mutex<Option<KeptPipelines>>,
     /// Those of the native path.
     pub native: NativeObjects,
 }
@@ -88,7 +94,15 @@ impl Gpu {
     /// The pipelines of `keys` in their order; those that the device has not are compiled in parallel. The text beside
     /// a key is its name in errors.
     pub fn pipelines(&self, keys: &[(Arc<PipelineKey>, &str)]) -> Result<Vec<wgpu::ComputePipeline>, DeviceError> {
-        cached(&self.pipelines.pipelines, keys, |key, label| self.compile(key, label, &self.layout(&key.writable)?))
+        let (kept, made) = (self.kept_pipelines(), AtomicBool::new(false));
+        let pipelines = cached(&self.pipelines.pipelines, keys, |key, label| {
+            made.store(true, Ordering::Relaxed);
+            self.compile(key, label, &self.layout(&key.writable)?, kept.as_ref())
+        })?;
+        if let Some(kept) = kept.filter(|_| made.into_inner()) {
+            self.keep(&kept);
+        }
+        Ok(pipelines)
     }
 
     /// The layout of a group whose binding `b` is `read_write` where `writable[b]`, and `read` elsewhere.
@@ -122,7 +136,13 @@ impl Gpu {
         Ok(lock(&self.pipelines.layouts).entry(writable.to_vec()).or_insert(layout).clone())
     }
 
-    fn compile(&self, key: &PipelineKey, label: &str, layout: &Layout) -> Result<wgpu::ComputePipeline, DeviceError> {
+    fn compile(
+        &self,
+        key: &PipelineKey,
+        label: &str,
+        layout: &Layout,
+        kept: Option<&wgpu::PipelineCache>,
+    ) -> Result<wgpu::ComputePipeline, DeviceError> {
         let create = || {
             let descriptor =
                 ShaderModuleDescriptor { label: Some(label), source: ShaderSource::Wgsl(key.source.as_str().into()) };
@@ -140,7 +160,7 @@ impl Gpu {
                     zero_initialize_workgroup_memory: false,
                     ..PipelineCompilationOptions::default()
                 },
-                cache: None,
+                cache: kept,
             })
         };
         self.call(create).map_err(|error| match error {
@@ -152,6 +172,6 @@ impl Gpu {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -40,11 +40,14 @@ impl StateStore {
     /// in its arena, [`DeviceError::Lost`].
     pub fn new(device: &Device, layout: &StateLayout) -> Result<StateStore, DeviceError> {
         layout.states.iter().try_for_each(|slot| check_slot(layout, slot))?;
+        let mut layout = layout.clone();
+        // Slots are looked up by bisection.
+        layout.states.sort_by(|a, b| a.name.cmp(&b.name));
         let arenas = match device.executor() {
-            Executor::Gpu(gpu) => Arenas::Gpu { gpu: Arc::clone(gpu), buffers: allocate(gpu, layout)? },
+            Executor::Gpu(gpu) => Arenas::Gpu { gpu: Arc::clone(gpu), buffers: allocate(gpu, &layout)? },
             Executor::Cpu => Arenas::Cpu(layout.arenas.iter().map(|&bytes| Buffer::zeroed(bytes)).collect()),
         };
-        Ok(StateStore { shared: Arc::new(Shared { device: device.clone(), layout: layout.clone(), arenas }) })
+        Ok(StateStore { shared: Arc::new(Shared { device: device.clone(), layout, arenas }) })
     }
 
     /// A store for a program's states, each filled with its initial value.
@@ -122,7 +125,7 @@ impl StateStore {
     }
 
     fn slot(&self, name: &str) -> Result<&StateSlot, DeviceError> {
-        self.shared.layout.states.iter().find(|slot| slot.name == name).ok_or_else(|| DeviceError::UnknownTensor {
+        self.shared.layout.slot(name).ok_or_else(|| DeviceError::UnknownTensor {
             kind: "state",
             name: name.to_owned(),
             known: self.names().map(str::to_owned).collect(),

@@ -54,7 +54,11 @@ fn test(rest: &[String]) -> Result<(), String> {
         apt::install_software_gpu()?;
         find_adapter().map_err(|missing| format!("still no GPU after the installation: {missing}"))?;
     }
-    run(cargo().args(["test", "--workspace"]).args(rest).env("MEGANEURA_REQUIRE_GPU", "1"))
+    run(cargo()
+        .args(["test", "--workspace"])
+        .args(rest)
+        .env("MEGANEURA_REQUIRE_GPU", "1")
+        .env("MEGANEURA_CACHE", "off"))
 }
 
 /// Looks for a driver, then whether an adapter comes of it.

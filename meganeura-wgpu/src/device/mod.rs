@@ -7,8 +7,13 @@ mod gpu;
 pub use adapters::{AdapterSummary, Selector, adapters};
 pub(crate) use gpu::{CallError, Gpu};
 
+use crate::cache::Cache;
 use crate::error::DeviceError;
-use meganeura_core::debug;
+use meganeura_core::debug::{self, Log};
+use meganeura_core::ir::Graph;
+use meganeura_core::memory::StateLayout;
+use meganeura_core::options::Options;
+use meganeura_core::pipeline::{self, CompileError, Program};
 use meganeura_core::schedule::{Caps, Cooperative};
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +25,7 @@ pub struct Device {
     info: Arc<DeviceInfo>,
     caps: Arc<Caps>,
     notice: Option<Arc<str>>,
+    cache: Option<Cache>,
 }
 
 #[derive(Clone)]
@@ -90,7 +96,7 @@ impl Device {
         let (device, why) = match (Device::from_env(), debug::device_selector()) {
             (Ok(device), Some(selector)) => (device, format!("MEGANEURA_DEVICE is {selector:?}")),
             (Ok(device), None) => (device, "the best adapter found".to_owned()),
-            (Err(error), _) => (Device::cpu(), error.to_string()),
+            (Err(error), _) => (Device::cpu().with_cache(Cache::from_env()), error.to_string()),
         };
         let notice = format!("using {}: {why}", device.info);
         tracing::info!("{notice}");
@@ -104,7 +110,7 @@ impl Device {
     pub fn from_env() -> Result<Device, DeviceError> {
         match debug::device_selector() {
             Some(selector) => Device::from_selector(&selector),
-            None => Device::gpu(&Selector::Best),
+            None => Ok(Device::gpu(&Selector::Best)?.with_cache(Cache::from_env())),
         }
     }
 
@@ -117,7 +123,13 @@ impl Device {
             kind: DeviceKind::Cpu,
             driver: format!("{threads} threads"),
         };
-        Device { executor: Executor::Cpu, info: info.into(), caps: Caps::cpu(threads).into(), notice: None }
+        Device {
+            executor: Executor::Cpu,
+            info: info.into(),
+            caps: Caps::cpu(threads).into(),
+            notice: None,
+            cache: None,
+        }
     }
 
     /// A GPU through wgpu, with all its limits and every optional feature that kernels can use.
@@ -135,10 +147,11 @@ impl Device {
     /// # Errors
     /// Those of [`Device::gpu`].
     pub fn from_selector(text: &str) -> Result<Device, DeviceError> {
-        match text.trim() {
-            cpu if cpu.eq_ignore_ascii_case("cpu") => Ok(Device::cpu()),
-            other => Device::gpu(&Selector::parse(other)),
-        }
+        let device = match text.trim() {
+            cpu if cpu.eq_ignore_ascii_case("cpu") => Device::cpu(),
+            other => Device::gpu(&Selector::parse(other))?,
+        };
+        Ok(device.with_cache(Cache::from_env()))
     }
 
     /// A device that the caller owns and goes on using, so that an application computes and renders on one queue.
@@ -165,7 +178,7 @@ impl Device {
         let caps = Arc::new(caps);
         let gpu = Arc::new(Gpu::new(device, queue, Arc::clone(&caps)));
         prepare(&gpu);
-        Device { executor: Executor::Gpu(gpu), info, caps, notice: None }
+        Device { executor: Executor::Gpu(gpu), info, caps, notice: None, cache: None }
     }
 
     /// What it is.
@@ -181,6 +194,48 @@ impl Device {
     /// Which device [`Device::best`] took and why; `None` for devices made otherwise.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
+    }
+
+    /// The device with a cache of compiled programs and pipelines, or without one. Devices of [`Device::best`],
+    /// [`Device::from_env`] and [`Device::from_selector`] have that of [`Cache::from_env`], others none. Pipelines are
+    /// kept for all handles of a device, where its driver can (Vulkan), and only for sessions whose steps wgpu records
+    /// ([`Recording::Safe`](crate::Recording::Safe)).
+    #[must_use]
+    pub fn with_cache(self, cache: impl Into<Option<Cache>>) -> Device {
+        let cache = cache.into();
+        if let Executor::Gpu(gpu) = &self.executor {
+            gpu.keep_pipelines_in(cache.clone());
+        }
+        Device { cache, ..self }
+    }
+
+    /// Where compiled programs are kept.
+    pub fn cache(&self) -> Option<&Cache> {
+        self.cache.as_ref()
+    }
+
+    /// Compiles a graph for this device, or takes its program from the device's cache. `layout` is that of the state store
+    /// which the program will share; without one the program's own states make a new layout.
+    ///
+    /// # Errors
+    /// Those of [`pipeline::compile`].
+    pub fn compile(
+        &self,
+        graph: &Graph,
+        options: &Options,
+        layout: Option<&StateLayout>,
+    ) -> Result<Program, CompileError> {
+        match &self.cache {
+            // Stages that people want to see must run.
+            Some(cache) if !debug::wants_stages() => {
+                let program = cache.compile(graph, options, &self.caps, layout)?;
+                if program.report.cached {
+                    program.report.tell(&Log::new("program"));
+                }
+                Ok(program)
+            }
+            _ => pipeline::compile(graph, options, &self.caps, layout),
+        }
     }
 
     /// Whether the device is gone; see [`DeviceError::Lost`].

@@ -66,9 +66,8 @@ fn check_place(plan: &Plan, place: &Place, item: &str) -> Result<(), DeviceError
 }
 
 fn check_state(plan: &Plan, state: &Port, layout: &StateLayout) -> Result<(), DeviceError> {
-    let stored = layout.states.iter().any(|slot| {
-        slot.name == state.name
-            && slot.ty == state.ty
+    let stored = layout.slot(&state.name).is_some_and(|slot| {
+        slot.ty == state.ty
             && slot.offset == state.place.offset
             && plan.buffers[state.place.buffer].owner == Owner::Arena(slot.arena)
     });

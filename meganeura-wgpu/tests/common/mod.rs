@@ -10,7 +10,7 @@ use meganeura_core::memory::{Binding, Buffer, Dispatch, Owner, Place, Plan, Port
 use meganeura_core::scalar::{Binary, Scalar};
 use meganeura_core::schedule::Spec;
 use meganeura_core::shape::TensorType;
-use meganeura_wgpu::{Device, DeviceKind, adapters};
+use meganeura_wgpu::{Device, DeviceKind, Selector, adapters};
 use std::io::Write;
 
 /// Elements of every tensor of the plans here: not a multiple of a workgroup.
@@ -26,7 +26,8 @@ pub fn gpu() -> Option<Device> {
         writeln!(std::io::stderr(), "SKIPPED: there is no adapter").unwrap();
         return None;
     };
-    Some(Device::from_selector(&first.index.to_string()).unwrap())
+    // Not by `from_selector`, which takes the user's cache.
+    Some(Device::gpu(&Selector::Index(first.index)).unwrap())
 }
 
 /// The devices that run everything: the CPU device, and a GPU if there is one.
