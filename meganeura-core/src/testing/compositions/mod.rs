@@ -5,6 +5,7 @@
 
 mod activation;
 mod row;
+mod structure;
 mod windows;
 
 use super::{Case, Draws};
@@ -73,7 +74,7 @@ impl Composition {
 
 /// Every entry of the table.
 pub fn compositions() -> Vec<Composition> {
-    [activation::table(), row::table(), windows::table()].concat()
+    [activation::table(), row::table(), structure::table(), windows::table()].concat()
 }
 
 /// The program of every entry.
