@@ -127,3 +127,25 @@ fn no_composition_takes_many_kernels() {
     // Forward and backward together; scans of three levels take the most.
     assert!(most <= 16, "{most} kernels");
 }
+
+#[test]
+fn elements_go_where_they_should() {
+    let x = [3.0, NAN, -1.0, 1.0, -INF, 1.0, INF, 0.0];
+    same(&evaluate(&x, &[8], |x| x.sort(false).values), &[-INF, -1.0, 0.0, 1.0, 1.0, 3.0, INF, NAN]);
+    same(&evaluate(&x, &[8], |x| x.sort(false).indices), &[4.0, 2.0, 7.0, 3.0, 5.0, 0.0, 6.0, 1.0]);
+    same(&evaluate(&x, &[8], |x| x.topk(5, true).indices), &[1.0, 6.0, 0.0, 3.0, 5.0]);
+    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    same(&evaluate(&x[..3], &[3], |x| x.roll(1, 0)), &[3.0, 1.0, 2.0]);
+    same(&evaluate(&x[..2], &[2], |x| x.tile(&[2])), &[1.0, 2.0, 1.0, 2.0]);
+    same(&evaluate(&x[..2], &[2], |x| x.repeat_interleave(2, 0)), &[1.0, 1.0, 2.0, 2.0]);
+    same(&evaluate(&x, &[2, 3], |x| x.tril(0)), &[1.0, 0.0, 0.0, 4.0, 5.0, 0.0]);
+    same(&evaluate(&x, &[2, 3], |x| x.triu(1)), &[0.0, 2.0, 3.0, 0.0, 0.0, 6.0]);
+    same(&evaluate(&x[..2], &[2], |x| x.stack(&[x * 10.0], 1)), &[1.0, 10.0, 2.0, 20.0]);
+    same(&evaluate(&x, &[6], |x| x.cumsum(0)), &[1.0, 3.0, 6.0, 10.0, 15.0, 21.0]);
+    // The padding row keeps its value and gets no gradient.
+    let slope = evaluate(&x, &[3, 2], |x| {
+        let rows = x.embedding(x.builder().iota([3], 0), Some(1));
+        x.builder().gradients(rows.sum_all(), &[x])[0]
+    });
+    same(&slope, &[1.0, 1.0, 0.0, 0.0, 1.0, 1.0]);
+}
