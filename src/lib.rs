@@ -37,7 +37,9 @@ pub mod prelude {
         GroupNorm, LayerNorm, Linear, MaxPool2d, Mlp, Randomness, RmsNorm,
     };
     pub use meganeura_nn::loss::{cross_entropy, mean_squared_error};
-    pub use meganeura_nn::optim::{AdamW, Optimizer, Sgd};
+    pub use meganeura_nn::optim::{
+        Adafactor, Adagrad, Adam, AdamW, Group, Lion, Optimizer, RmsProp, Schedule, Sgd, Trained, Training,
+    };
     pub use meganeura_nn::params::{ParameterSpec, Parameters, Scope, summary};
     pub use meganeura_nn::train::{cosine_rate, initialize};
 }

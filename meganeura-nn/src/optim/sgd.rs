@@ -1,7 +1,7 @@
 //! Gradient descent.
 
-use super::{Optimizer, for_layer, moment};
-use crate::params::Parameters;
+use super::adam::with_decay;
+use super::{Optimizer, Slot};
 use meganeura_core::ir::Value;
 
 /// Stochastic gradient descent with momentum, by PyTorch's formula:
@@ -20,20 +20,15 @@ pub struct Sgd {
 
 impl Optimizer for Sgd {
     #[track_caller]
-    fn update<'g>(&self, parameters: &Parameters<'g>, gradients: &[Value<'g>], rate: Value<'g>) {
-        for ((name, p), &gradient) in parameters.trainable().into_iter().zip(gradients) {
-            for_layer(parameters, &name, || {
-                let g = if self.weight_decay == 0.0 { gradient } else { gradient + p * self.weight_decay };
-                let direction = if self.momentum == 0.0 {
-                    g
-                } else {
-                    let old = moment("momentum", &name, p);
-                    let m = old * self.momentum + g;
-                    p.builder().update(old, m);
-                    if self.nesterov { g + m * self.momentum } else { m }
-                };
-                p.builder().update(p, p - direction * rate);
-            });
+    fn update<'g>(&self, slot: &Slot<'_, 'g>, p: Value<'g>, g: Value<'g>) -> Value<'g> {
+        let g = with_decay(slot, p, g, self.weight_decay);
+        if self.momentum == 0.0 {
+            return p - g * slot.rate();
         }
+        let old = slot.state("momentum");
+        let m = old * self.momentum + g;
+        slot.set(old, m);
+        let direction = if self.nesterov { g + m * self.momentum } else { m };
+        p - direction * slot.rate()
     }
 }
