@@ -1,16 +1,76 @@
-//! What the benchmarks share: random operands, a spun-up device, medians, and the JSON file.
+//! What the benchmarks share: their common arguments, random numbers, a spun-up device, medians, and the JSON file.
+// Each benchmark uses a part of it.
+#![allow(dead_code)]
 
-use meganeura::DeviceKind;
+use clap::Args;
 use meganeura::prelude::*;
+use meganeura::{DeviceKind, Recording, SessionOptions};
 use serde_json::Value as Json;
 use std::error::Error as StdError;
-use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The device that `--device` names, else the best one.
-pub fn device(selector: Option<&str>) -> Result<Device, Error> {
-    // What is measured shall not depend on what was kept.
-    Ok(selector.map_or_else(|| Ok(Device::best()), Device::from_selector)?.with_cache(None))
+/// Why a benchmark stopped.
+pub type Failure = Box<dyn StdError>;
+
+/// How a session's commands reach the driver. A path that the device does not have is left out.
+pub const PATHS: [Path; 2] = [Path("safe", Recording::Safe), Path("native", Recording::Native)];
+
+/// The name of a path, and what chooses it.
+#[derive(Clone, Copy)]
+pub struct Path(pub &'static str, Recording);
+
+impl Path {
+    /// The options of a session on it.
+    pub fn options(self) -> SessionOptions {
+        SessionOptions { recording: self.1, ..SessionOptions::default() }
+    }
+}
+
+/// What every benchmark takes.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// `cpu`, `gpu`, a number in the list of adapters or a part of an adapter's name [default: the best there is]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Writes what was measured
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Small sizes and few samples, for software GPUs
+    #[arg(long)]
+    pub quick: bool,
+    /// What `cargo bench` passes
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Common {
+    /// The device that `--device` names, else the best one.
+    pub fn device(&self) -> Result<Device, Error> {
+        // What is measured shall not depend on what was kept.
+        Ok(self.device.as_deref().map_or_else(|| Ok(Device::best()), Device::from_selector)?.with_cache(None))
+    }
+
+    /// Writes what was measured, if `--json` asks for it.
+    pub fn write(&self, json: &Json) -> Result<(), Failure> {
+        let Some(path) = self.json.as_deref() else { return Ok(()) };
+        let text = serde_json::to_string_pretty(json)?;
+        let named = |error| format!("{}: cannot be written: {error}", path.display());
+        Ok(std::fs::write(path, text + "\n").map_err(named)?)
+    }
+}
+
+/// The exit code of a benchmark that gives whether all it computed was right.
+pub fn exit(result: Result<bool, Failure>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Whether there is a GPU whose clock falls while it idles.
@@ -24,11 +84,10 @@ pub fn spin(session: &mut Session, duration: Duration) -> Result<(), Error> {
     while start.elapsed() < duration {
         session.step()?;
     }
-    Ok(())
+    Ok(session.wait()?)
 }
 
-/// Seconds of each dispatch of a step by the device's timestamps, the median over `repeats` steps; `None` on devices
-/// that have none.
+/// Seconds of each dispatch of a step, the median over `repeats` steps; `None` on devices that have no timestamps.
 pub fn dispatch_seconds(session: &mut Session, repeats: usize) -> Result<Option<Vec<f64>>, Error> {
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); session.plan().dispatches.len()];
     let times = match session.time(repeats) {
@@ -39,6 +98,16 @@ pub fn dispatch_seconds(session: &mut Session, repeats: usize) -> Result<Option<
         samples.iter_mut().zip(step.seconds()).for_each(|(samples, seconds)| samples.push(seconds));
     }
     Ok(Some(samples.into_iter().map(median).collect()))
+}
+
+/// Seconds of a step when `steps` are queued, the final wait included.
+pub fn queued_seconds(session: &mut Session, steps: usize) -> Result<f64, Error> {
+    let start = Instant::now();
+    for _ in 0..steps {
+        session.step()?;
+    }
+    session.wait()?;
+    Ok(start.elapsed().as_secs_f64() / steps.max(1) as f64)
 }
 
 /// The middle one of some numbers, the upper one of two; NaN of none.
@@ -69,11 +138,4 @@ impl Random {
     pub fn below(&mut self, limit: usize) -> usize {
         (self.bits() % limit.max(1) as u64) as usize
     }
-}
-
-/// Writes what was measured.
-pub fn write_json(path: Option<&Path>, json: &Json) -> Result<(), Box<dyn StdError>> {
-    let Some(path) = path else { return Ok(()) };
-    let text = serde_json::to_string_pretty(json)?;
-    std::fs::write(path, text + "\n").map_err(|error| format!("{}: cannot be written: {error}", path.display()).into())
 }

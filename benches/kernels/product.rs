@@ -10,8 +10,6 @@ use std::str::FromStr;
 pub const OPERANDS: [&str; 2] = ["lhs", "rhs"];
 /// The name of the output.
 pub const RESULT: &str = "product";
-/// A state of one number, read to wait.
-pub const FENCE: &str = "fence";
 
 /// `f32[rows, cols] = operand[rows, depth] × operand[depth, cols]`.
 #[derive(Clone, Debug)]
@@ -32,7 +30,7 @@ impl Product {
         if self.transposed[side] { [cols, rows] } else { [rows, cols] }
     }
 
-    /// States [`OPERANDS`] and [`FENCE`], output [`RESULT`].
+    /// States [`OPERANDS`], output [`RESULT`].
     pub fn graph(&self) -> Result<Graph, BuildErrors> {
         let builder = Builder::new();
         // A group each: together they may exceed what one binding holds.
@@ -41,27 +39,15 @@ impl Product {
             builder.state(StateSpec { name, ty: TensorType::new(dtype, shape), group, init: Scalar::zero(dtype) })
         };
         let [lhs, rhs] = [0, 1].map(|side| state(OPERANDS[side], self.operand, Shape::from(self.stored(side))));
-        state(FENCE, DType::F32, Shape::from([1]));
         let contract = [vec![usize::from(!self.transposed[0])], vec![usize::from(self.transposed[1])]];
         let dims = Dot { batch: [vec![], vec![]], contract, result: DType::F32 };
         builder.output(RESULT, lhs.dot(rhs, dims));
         builder.finish()
     }
 
-    /// Whether one operand is a vector.
-    pub fn has_vector(&self) -> bool {
-        self.rows == 1 || self.cols == 1
-    }
-
-    /// Multiplications and additions of a step.
-    pub fn flops(&self) -> f64 {
-        2.0 * self.rows as f64 * self.depth as f64 * self.cols as f64
-    }
-
-    /// Bytes of operands and result.
-    pub fn bytes(&self) -> f64 {
-        let operands = (self.rows + self.cols) * self.depth * self.operand.bytes();
-        (operands + self.rows * self.cols * DType::F32.bytes()) as f64
+    /// Whether operands may be rounded.
+    pub fn is_accelerated(&self) -> bool {
+        self.numerics == Numerics::Accelerated
     }
 
     /// Error allowed relative to the sum of magnitudes: a rounding of 2⁻²⁴ for each of √depth terms. Independent
