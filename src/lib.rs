@@ -22,7 +22,7 @@ pub use meganeura_wgpu::{
 /// What most programs use.
 pub mod prelude {
     pub use crate::{Device, Error, Program, Session, StateStore, compile};
-    pub use meganeura_core::compose::{Border, ConvOptions, PoolOptions, Resize};
+    pub use meganeura_core::compose::{AttentionOptions, Border, ConvOptions, PoolOptions, Positions, Resize, Rope};
     pub use meganeura_core::dtype::DType;
     pub use meganeura_core::ir::{BuildErrors, Builder, Graph, StateSpec, Value};
     pub use meganeura_core::options::Options;
