@@ -36,6 +36,18 @@ pub fn install_software_gpu() -> Result<(), String> {
     from_suite.or_else(|_| root.apt(&[&install[..], &PACKAGES].concat()))
 }
 
+/// Installs packages from the machine's own archive, as root or through `sudo -n`.
+pub fn install(packages: &[&str]) -> Result<(), String> {
+    let by_hand = format!("on Debian or Ubuntu: apt-get install {}", packages.join(" "));
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if !is_debian_like(&release) || output("apt-get", &["--version"]).is_none() {
+        return Err(by_hand);
+    }
+    let root = Root::acquire().ok_or(by_hand)?;
+    root.apt(&["update"])?;
+    root.apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
+}
+
 fn command_line() -> String {
     format!("apt-get update && apt-get install -y {}", PACKAGES.join(" "))
 }

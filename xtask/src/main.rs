@@ -2,6 +2,7 @@
 
 mod apt;
 mod bundle;
+mod targets;
 mod vulkan;
 
 use clap::{Parser, Subcommand};
@@ -31,12 +32,21 @@ enum Task {
         #[arg(required = true)]
         programs: Vec<PathBuf>,
     },
+    /// Type-checks the crates for macOS, Windows and Android and builds them for WebAssembly, with Debian's toolchain.
+    Targets {
+        /// Fails, rather than skips, where that toolchain cannot be installed.
+        #[arg(long)]
+        required: bool,
+        /// Only these; all if none is named.
+        triples: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Test { rest } => test(&rest),
         Task::Bundle { out, programs } => bundle::write(&out, &programs),
+        Task::Targets { required, triples } => targets::check(&triples, required),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
