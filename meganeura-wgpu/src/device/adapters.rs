@@ -96,6 +96,10 @@ fn enumerate() -> Vec<Adapter> {
 }
 
 fn ask_drivers() -> Vec<Adapter> {
+    if cfg!(target_arch = "wasm32") {
+        // A browser's adapter must be awaited.
+        return Vec::new();
+    }
     let instance = wgpu::Instance::new(InstanceDescriptor {
         backends: Backends::VULKAN | Backends::METAL | Backends::DX12,
         // No validation layers: they double the cost of recording, and every plan was verified before.

@@ -50,10 +50,7 @@ impl CallError {
 
 /// Opens an adapter with its own limits and the optional features that kernels can use; if the driver refuses,
 /// without the experimental ones, and then without any.
-pub(super) fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), DeviceError> {
-    // One at a time: NVIDIA's driver 580 hung now and then when 16 threads opened devices together.
-    static OPENING: Mutex<()> = Mutex::new(());
-    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+pub(super) async fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), DeviceError> {
     let optional = Features::SHADER_F16
         | Features::SUBGROUP
         | Features::IMMEDIATES
@@ -66,7 +63,7 @@ pub(super) fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), Dev
     attempts.dedup();
     let mut refusal = String::new();
     for features in attempts {
-        match request(adapter, features) {
+        match request(adapter, features).await {
             Ok(opened) => return Ok(opened),
             Err(error) => {
                 tracing::warn!("{} refused {features:?}: {error}", adapter.get_info().name);
@@ -77,7 +74,10 @@ pub(super) fn open(adapter: &Adapter) -> Result<(wgpu::Device, wgpu::Queue), Dev
     Err(DeviceError::Open { adapter: adapter.get_info().name, message: refusal })
 }
 
-fn request(adapter: &Adapter, features: Features) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+async fn request(
+    adapter: &Adapter,
+    features: Features,
+) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
     let experimental_features = if features.contains(Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
         // SAFETY: the token states that experimental features may have bugs. The only one requested is the cooperative
         // matrix, and the printer of shaders keeps to the forms that were seen to translate and compute rightly.
@@ -85,7 +85,7 @@ fn request(adapter: &Adapter, features: Features) -> Result<(wgpu::Device, wgpu:
     } else {
         ExperimentalFeatures::disabled()
     };
-    pollster::block_on(adapter.request_device(&DeviceDescriptor {
+    let descriptor = DeviceDescriptor {
         label: Some("meganeura"),
         required_features: features,
         required_limits: adapter.limits(),
@@ -94,7 +94,8 @@ fn request(adapter: &Adapter, features: Features) -> Result<(wgpu::Device, wgpu:
         // an allocation of their own under either hint.
         memory_hints: MemoryHints::MemoryUsage,
         ..DeviceDescriptor::default()
-    }))
+    };
+    adapter.request_device(&descriptor).await
 }
 
 impl Gpu {
@@ -151,8 +152,10 @@ impl Gpu {
     /// Runs wgpu calls that report errors on the side, and returns the first error instead. Panics inside wgpu and naga
     /// are caught too: naga's SPIR-V writer panics on some modules that its validator accepts.
     pub fn call<T>(&self, calls: impl FnOnce() -> T) -> Result<T, CallError> {
-        let scopes = [ErrorFilter::OutOfMemory, ErrorFilter::Validation, ErrorFilter::Internal]
-            .map(|filter| self.device.push_error_scope(filter));
+        // In a browser no thread may wait for a scope's errors; there they reach the next check.
+        let filters = [ErrorFilter::OutOfMemory, ErrorFilter::Validation, ErrorFilter::Internal];
+        let filters = if cfg!(target_arch = "wasm32") { &filters[..0] } else { &filters[..] };
+        let scopes: Vec<_> = filters.iter().map(|filter| self.device.push_error_scope(*filter)).collect();
         // The state that a panic could leave half-changed is wgpu's own, whose locks do not poison; the objects being
         // made are dropped.
         let result = catch_unwind(AssertUnwindSafe(calls));
@@ -181,6 +184,12 @@ impl Gpu {
         watchdog: Duration,
     ) -> Result<(), DeviceError> {
         self.check()?;
+        if cfg!(target_arch = "wasm32") {
+            return Err(DeviceError::Unsupported {
+                action: "wait for the GPU",
+                feature: "threads that may wait, as in a browser",
+            });
+        }
         let poll = PollType::Wait { submission_index: Some(submission), timeout: Some(watchdog) };
         let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(poll)));
         self.check()?;

@@ -3,6 +3,8 @@
 mod adapters;
 mod caps;
 mod gpu;
+#[cfg(target_arch = "wasm32")]
+mod web;
 
 pub use adapters::{AdapterSummary, Selector, adapters};
 pub(crate) use gpu::{CallError, Gpu};
@@ -16,7 +18,7 @@ use meganeura_core::options::Options;
 use meganeura_core::pipeline::{self, CompileError, Program};
 use meganeura_core::schedule::{Caps, Cooperative};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something that runs programs. Clones are handles of one device.
 #[derive(Clone)]
@@ -138,7 +140,10 @@ impl Device {
     /// [`DeviceError::NoAdapter`], [`DeviceError::AmbiguousAdapter`] or [`DeviceError::Open`].
     pub fn gpu(selector: &Selector) -> Result<Device, DeviceError> {
         let adapter = adapters::find(selector)?;
-        let (device, queue) = gpu::open(&adapter)?;
+        // One at a time: NVIDIA's driver 580 hung now and then when 16 threads opened devices together.
+        static OPENING: Mutex<()> = Mutex::new(());
+        let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+        let (device, queue) = pollster::block_on(gpu::open(&adapter))?;
         Ok(Device::on(device, queue, caps::cooperative(&adapter), Gpu::keep_uncaptured_errors))
     }
 
