@@ -131,7 +131,8 @@ fn search(index: &Index, mask: &[Bound], extents: &[usize], touched: Touched<'_>
             return extents.iter().enumerate().map(|(axis, &e)| if far(axis) { e - 1 } else { 0 }).collect();
         }
         // A multiplicative step that is odd and large spreads the sample over the space.
-        let mut rest = if total > POINTS { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % total } else { number };
+        let spread = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (total as u64).max(1);
+        let mut rest = if total > POINTS { spread as usize } else { number };
         let mut point = vec![0; extents.len()];
         for (coordinate, extent) in point.iter_mut().zip(&extents).rev() {
             *coordinate = rest % extent;
