@@ -141,7 +141,8 @@ impl Schedule {
                     Curve::Power(power) => (1.0 - x).powf(f64::from(power)),
                     Curve::Cosine => (1.0 + (PI * x).cos()) / 2.0,
                 };
-                return f64::from(piece.to) + f64::from(piece.from - piece.to) * part;
+                let (from, to) = (f64::from(piece.from), f64::from(piece.to));
+                return to + (from - to) * part;
             }
             start += u64::from(piece.steps);
         }
