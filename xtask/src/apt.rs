@@ -16,11 +16,7 @@ const ADDED: &str = "/etc/apt/sources.list.d/meganeura-backports";
 /// Installs the loader and the drivers, as root or through `sudo -n`.
 pub fn install_software_gpu() -> Result<(), String> {
     let by_hand = format!("install a Vulkan driver, then run this again; on Debian or Ubuntu: {}", command_line());
-    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    if !is_debian_like(&release) || output("apt-get", &["--version"]).is_none() {
-        return Err(by_hand);
-    }
-    let root = Root::acquire().ok_or(by_hand)?;
+    let (root, release) = debian().ok_or(by_hand)?;
     eprintln!("xtask: installing Mesa's software GPU: {}", command_line());
     let suite = field(&release, "VERSION_CODENAME").map(|codename| format!("{codename}-backports"));
     let added = suite.as_deref().and_then(|suite| root.add_suite(suite));
@@ -39,13 +35,16 @@ pub fn install_software_gpu() -> Result<(), String> {
 /// Installs packages from the machine's own archive, as root or through `sudo -n`.
 pub fn install(packages: &[&str]) -> Result<(), String> {
     let by_hand = format!("on Debian or Ubuntu: apt-get install {}", packages.join(" "));
-    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    if !is_debian_like(&release) || output("apt-get", &["--version"]).is_none() {
-        return Err(by_hand);
-    }
-    let root = Root::acquire().ok_or(by_hand)?;
+    let (root, _) = debian().ok_or(by_hand)?;
     root.apt(&["update"])?;
     root.apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
+}
+
+/// Root's rights on a system with apt, and the text of `/etc/os-release`.
+fn debian() -> Option<(Root, String)> {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let has_apt = is_debian_like(&release) && output("apt-get", &["--version"]).is_some();
+    has_apt.then(Root::acquire).flatten().map(|root| (root, release))
 }
 
 fn command_line() -> String {
