@@ -1,10 +1,8 @@
 //! Normalisation over a batch, with running statistics.
 
-use super::norm::{per_channel, standardized};
 use crate::init::Init;
 use crate::params::Scope;
 use meganeura_core::ir::Value;
-use meganeura_core::shape::Shape;
 
 /// `(x − mean) / √(variance + ε) · weight + bias` for each channel over all items and positions; `weight` (ones) and `bias`
 /// (zeros) are `[channels]`.
@@ -41,31 +39,23 @@ impl BatchNorm {
         let mean = g.buffer("running_mean", [channels], Init::Zeros);
         let variance = g.buffer("running_var", [channels], Init::Ones);
         g.mark(|| {
+            let epsilon = f64::from(self.epsilon);
             let normal = if g.is_training() && !g.is_frozen("running_mean") {
-                self.follow(x, &shape, mean, variance);
-                standardized(x, &batch_axes(&shape), self.epsilon)
+                let batch = x.batch_norm(epsilon);
+                self.follow(mean, batch.mean);
+                self.follow(variance, batch.variance);
+                batch.value
             } else {
-                (x - per_channel(mean, &shape)) * per_channel((variance + self.epsilon).rsqrt(), &shape)
+                x.batch_norm_with(mean, variance, epsilon)
             };
-            normal * per_channel(weight, &shape) + per_channel(bias, &shape)
+            normal * weight.along(1, x) + bias.along(1, x)
         })
     }
 
-    /// Moves the running statistics towards those of `x`.
+    /// Moves a running statistic towards the batch's. Of a single element the unbiased variance is 0 / 0; PyTorch refuses it,
+    /// and here the statistics become NaN.
     #[track_caller]
-    fn follow<'g>(&self, x: Value<'g>, shape: &Shape, mean: Value<'g>, variance: Value<'g>) {
-        let axes = batch_axes(shape);
-        let x = x.stop_gradient();
-        let count: usize = axes.iter().filter_map(|&axis| shape.get(axis)).product();
-        // Of a single element the unbiased variance is 0 / 0; PyTorch refuses it, and here the statistics become NaN.
-        let unbiased = x.variance(axes.clone()) * x.like(count as f64 / (count as f64 - 1.0));
-        let moved = |old: Value<'g>, new: Value<'g>| old + (new - old) * self.momentum;
-        mean.builder().update(mean, moved(mean, x.mean(axes)));
-        variance.builder().update(variance, moved(variance, unbiased));
+    fn follow<'g>(&self, running: Value<'g>, batch: Value<'g>) {
+        running.builder().update(running, running + (batch - running) * self.momentum);
     }
-}
-
-/// All dimensions but the channels'.
-fn batch_axes(shape: &Shape) -> Vec<usize> {
-    (0..shape.rank()).filter(|&dim| dim != 1).collect()
 }

@@ -3,7 +3,6 @@
 use crate::init::Init;
 use crate::params::Scope;
 use meganeura_core::ir::Value;
-use meganeura_core::shape::Shape;
 
 /// `(x − mean) / √(variance + ε) · weight + bias` over the last dimension; `weight` (ones) and `bias` (zeros) are `[width]`.
 ///
@@ -32,7 +31,7 @@ impl LayerNorm {
         let weight = g.parameter("weight", [width], Init::Ones);
         let bias = self.bias.then(|| g.parameter("bias", [width], Init::Zeros));
         g.mark(|| {
-            let scaled = standardized(x, &[shape.rank().saturating_sub(1)], self.epsilon) * weight;
+            let scaled = x.layer_norm(1, f64::from(self.epsilon)) * weight;
             bias.map_or(scaled, |bias| scaled + bias)
         })
     }
@@ -60,11 +59,7 @@ impl RmsNorm {
     pub fn forward<'g>(&self, g: &Scope<'_, 'g>, x: Value<'g>) -> Value<'g> {
         let shape = x.shape();
         let weight = g.parameter("weight", [shape.last().copied().unwrap_or(1)], Init::Ones);
-        g.mark(|| {
-            let axis = shape.rank().saturating_sub(1);
-            let mean_square = (x * x).mean([axis]).reshape(kept(&shape, &[axis]));
-            x * (mean_square + self.epsilon).rsqrt() * weight
-        })
+        g.mark(|| x.rms_norm(1, f64::from(self.epsilon)) * weight)
     }
 }
 
@@ -90,36 +85,9 @@ impl GroupNorm {
     #[track_caller]
     pub fn forward<'g>(&self, g: &Scope<'_, 'g>, x: Value<'g>) -> Value<'g> {
         let shape = x.shape();
-        let [items, channels] = [0, 1].map(|dim| shape.get(dim).copied().unwrap_or(1));
+        let channels = shape.get(1).copied().unwrap_or(1);
         let weight = g.parameter("weight", [channels], Init::Ones);
         let bias = g.parameter("bias", [channels], Init::Zeros);
-        g.mark(|| {
-            let group = shape.elements().checked_div(items * self.groups).unwrap_or(0);
-            // Groups that do not divide the channels are refused here: the number of elements changes.
-            let rows = x.reshape([items, self.groups, if channels % self.groups.max(1) == 0 { group } else { 0 }]);
-            let normal = standardized(rows, &[2], self.epsilon).reshape(shape.clone());
-            normal * per_channel(weight, &shape) + per_channel(bias, &shape)
-        })
+        g.mark(|| x.group_norm(self.groups, f64::from(self.epsilon)) * weight.along(1, x) + bias.along(1, x))
     }
-}
-
-/// `(x − mean) / √(variance + ε)` over `axes`.
-#[track_caller]
-pub(super) fn standardized<'g>(x: Value<'g>, axes: &[usize], epsilon: f32) -> Value<'g> {
-    let kept = kept(&x.shape(), axes);
-    let centred = x - x.mean(axes).reshape(kept.clone());
-    let variance = (centred * centred).mean(axes).reshape(kept);
-    centred * (variance + epsilon).rsqrt()
-}
-
-/// `[channels]` as `[channels, 1, …]`, to meet `[items, channels, …]`.
-#[track_caller]
-pub(super) fn per_channel<'g>(value: Value<'g>, of: &Shape) -> Value<'g> {
-    let channels = value.shape().first().copied().unwrap_or(1);
-    value.reshape((1..of.rank().max(2)).map(|dim| if dim == 1 { channels } else { 1 }).collect::<Shape>())
-}
-
-/// A shape with extent 1 along `axes`.
-fn kept(shape: &Shape, axes: &[usize]) -> Shape {
-    (0..shape.rank()).map(|dim| if axes.contains(&dim) { 1 } else { shape[dim] }).collect()
 }
