@@ -12,7 +12,7 @@ use crate::report::{Report, Stage, StageTime};
 use crate::schedule::Step;
 use std::cell::RefCell;
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use web_time::{Duration, Instant};
 
 /// Watches one compilation.
 pub(crate) struct Observer {

@@ -11,7 +11,7 @@ pub use crate::report::{Report, Stage, StageTime};
 use crate::rewrite;
 use crate::schedule::{self, Caps, ScheduleError, Scheduler};
 use std::sync::Arc;
-use std::time::Instant;
+use web_time::Instant;
 
 /// Why a graph could not be compiled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -12,7 +12,7 @@ use crate::scalar::{Binary, Monoid, Scalar, Unary};
 use crate::schedule::Caps;
 use crate::shape::{Shape, TensorType};
 use std::sync::Arc;
-use std::time::Instant;
+use web_time::Instant;
 
 /// Seconds of one run, the best of some.
 fn seconds(kernel: &Kernel) -> f64 {

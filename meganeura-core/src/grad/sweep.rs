@@ -4,7 +4,7 @@ use crate::ir::{BuildError, Builder, NodeId, Origin, Phase, Value};
 use crate::ops::{Operation, Vjp};
 use std::collections::HashMap;
 use std::panic::Location;
-use std::time::Instant;
+use web_time::Instant;
 
 impl Builder {
     /// The gradient of `loss` (one float) with respect to each value in `wrt`: tensors of their types, zeros where the

@@ -8,7 +8,7 @@ use meganeura_core::pipeline::{self, CompileError, Program, Stage};
 use meganeura_core::program::COMPILER;
 use meganeura_core::schedule::Caps;
 use sha2::{Digest, Sha256};
-use std::time::Instant;
+use web_time::Instant;
 
 /// The name of an entry: a hash of parts, none of which can be taken for another.
 pub(crate) fn key_of(parts: &[&[u8]]) -> String {

@@ -15,7 +15,7 @@ use meganeura_core::scalar::Scalar;
 use meganeura_core::schedule::{ContractSpec, Numerics, Spec, Unit};
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
-use std::time::{Duration, Instant};
+use web_time::{Duration, Instant};
 
 /// What a device can do.
 #[derive(Clone, Copy, Debug, PartialEq)]

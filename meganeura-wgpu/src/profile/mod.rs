@@ -29,7 +29,7 @@ use meganeura_core::cost::Cost;
 use meganeura_core::ir::{BuildErrors, Origin};
 use meganeura_core::memory::{Dispatch, Plan};
 use meganeura_core::pipeline::CompileError;
-use std::time::Instant;
+use web_time::Instant;
 
 /// Why a profile could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -2,13 +2,13 @@
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+use web_time::Instant;
 
 /// Spans that are kept at most; later ones are dropped, so that a long run does not fill the memory.
 const MOST_SPANS: usize = 1 << 20;

@@ -7,7 +7,7 @@ use crate::error::DeviceError;
 use crate::record::Commands;
 use crate::record::safe::{self, Bound, new_encoder};
 use crate::transfer::read_bytes;
-use std::time::{Duration, Instant};
+use web_time::{Duration, Instant};
 use wgpu::{
     BufferUsages, CommandEncoder, ComputePassDescriptor, ComputePassTimestampWrites, Features, QUERY_SET_MAX_QUERIES,
     QuerySet, QuerySetDescriptor, QueryType,

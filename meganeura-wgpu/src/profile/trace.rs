@@ -5,7 +5,7 @@
 use super::json::dispatch;
 use super::{HostSpan, Profile};
 use serde_json::{Value, json};
-use std::time::Instant;
+use web_time::Instant;
 
 /// Process numbers of the two kinds of tracks.
 const HOST: u32 = 1;

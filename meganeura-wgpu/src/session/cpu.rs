@@ -8,7 +8,7 @@ use meganeura_core::cpu::{Buffer, Executor};
 use meganeura_core::memory::{Owner, Plan, Port};
 use meganeura_core::tensor::Tensor;
 use std::sync::Arc;
-use std::time::Instant;
+use web_time::Instant;
 
 /// Buffers and an executor. Buffers have locks, which a step holds: sessions on one store take turns.
 pub(super) struct CpuProgram {

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use web_time::{Duration, Instant};
 use wgpu::SubmissionIndex;
 
 /// Steps that may be unfinished at once. The next one waits for the oldest, so that a host which runs ahead does not

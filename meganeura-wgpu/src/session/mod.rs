@@ -17,7 +17,7 @@ use meganeura_core::memory::{Plan, Port};
 use meganeura_core::tensor::Tensor;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use web_time::{Duration, Instant};
 
 /// How long a session waits for the device before it gives up, unless told otherwise.
 pub const WATCHDOG: Duration = Duration::from_secs(60);
