@@ -11,3 +11,4 @@ pub mod optim;
 pub mod params;
 pub mod random;
 pub mod train;
+pub mod trainer;
