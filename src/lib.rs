@@ -33,8 +33,9 @@ pub mod prelude {
     pub use meganeura_nn::data::{Batches, Mnist, shuffled};
     pub use meganeura_nn::init::Init;
     pub use meganeura_nn::layers::{
-        Activation, AvgPool2d, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Dropout, Embedding,
-        GroupNorm, LayerNorm, Linear, MaxPool2d, Mlp, Randomness, RmsNorm,
+        Activation, AttentionContext, AvgPool2d, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Dropout,
+        Embedding, GroupNorm, LayerNorm, Linear, MaxPool2d, Mlp, MultiHeadAttention, Randomness, RmsNorm,
+        TransformerEncoderLayer,
     };
     pub use meganeura_nn::loss::{cross_entropy, mean_squared_error};
     pub use meganeura_nn::optim::{

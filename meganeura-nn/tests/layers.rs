@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "layers/attention.rs"]
+mod attention;
+
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::{Builder, Value};
 use meganeura_core::oracle::{Array, run};

@@ -3,6 +3,7 @@
 //! [`Value`](meganeura_core::ir::Value): `x.relu()`, `x.gelu()`.
 
 mod activation;
+mod attention;
 mod batch_norm;
 mod conv;
 mod dropout;
@@ -11,8 +12,10 @@ mod linear;
 mod mlp;
 mod norm;
 mod pool;
+mod transformer;
 
 pub use activation::Activation;
+pub use attention::{AttentionContext, MultiHeadAttention};
 pub use batch_norm::BatchNorm;
 pub use conv::{Conv, Conv1d, Conv2d, ConvTranspose, ConvTranspose1d, ConvTranspose2d};
 pub use dropout::{Dropout, Randomness};
@@ -21,3 +24,4 @@ pub use linear::Linear;
 pub use mlp::Mlp;
 pub use norm::{GroupNorm, LayerNorm, RmsNorm};
 pub use pool::{AvgPool2d, MaxPool2d};
+pub use transformer::TransformerEncoderLayer;
