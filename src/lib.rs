@@ -15,8 +15,8 @@ pub use meganeura_core::{
 };
 pub use meganeura_nn as nn;
 pub use meganeura_wgpu::{
-    AdapterSummary, Cache, Device, DeviceError, DeviceInfo, DeviceKind, HostSpans, Profile, Recording, Selector,
-    Session, SessionOptions, StateStore, adapters, profile,
+    AdapterSummary, Cache, Device, DeviceError, DeviceInfo, DeviceKind, HostSpans, PendingRead, Profile, Recording,
+    Selector, Session, SessionOptions, StateStore, adapters, profile,
 };
 
 /// What most programs use.

@@ -21,5 +21,5 @@ pub use cache::Cache;
 pub use device::{AdapterSummary, Device, DeviceInfo, DeviceKind, Selector, adapters};
 pub use error::{DeviceError, LayoutMismatch};
 pub use profile::{HostSpans, Profile, ProfileError};
-pub use session::{Recording, Report, Session, SessionOptions, ShaderChecks};
+pub use session::{PendingRead, Recording, Report, Session, SessionOptions, ShaderChecks};
 pub use store::StateStore;

@@ -40,7 +40,7 @@ impl CpuProgram {
         transfer::upload_cpu(&self.buffers[port.place.buffer], port.place.offset, tensor)
     }
 
-    pub fn read(&mut self, port: &Port) -> Result<Tensor, DeviceError> {
+    pub fn read(&self, port: &Port) -> Result<Tensor, DeviceError> {
         transfer::download_cpu(&self.buffers[port.place.buffer], port.place.offset, &port.ty)
     }
 

@@ -7,7 +7,7 @@ use crate::error::DeviceError;
 use crate::pipelines::PipelineKey;
 use crate::profile::{StepTimes, timestamps};
 use crate::record::{Commands, Pipelines, Recorded, Route};
-use crate::transfer;
+use crate::transfer::{self, PendingRead};
 use crate::wgsl::{self, Module};
 use meganeura_core::debug::Log;
 use meganeura_core::memory::{Binding, Dispatch, Plan, Port};
@@ -83,6 +83,11 @@ impl GpuProgram {
         let tensor = transfer::download(&self.gpu, buffer, port.place.offset, &port.ty, self.watchdog)?;
         self.in_flight.clear();
         Ok(tensor)
+    }
+
+    pub fn read_later(&self, port: &Port) -> Result<PendingRead, DeviceError> {
+        let buffer = &self.buffers.all[port.place.buffer];
+        transfer::download_later(&self.gpu, buffer, port.place.offset, &port.ty, self.watchdog)
     }
 
     pub fn step(&mut self) -> Result<(), DeviceError> {

@@ -10,6 +10,7 @@ pub use crate::pipelines::ShaderChecks;
 use crate::profile::{Profile, ProfileError, StepTimes};
 pub use crate::record::Recording;
 use crate::store::{Arenas, StateStore};
+pub use crate::transfer::PendingRead;
 use cpu::CpuProgram;
 use gpu::GpuProgram;
 use meganeura_core::debug::Log;
@@ -253,13 +254,40 @@ impl Session {
     /// [`DeviceError::UnknownTensor`], [`DeviceError::NoStep`], [`DeviceError::TimeOut`], [`DeviceError::Lost`].
     pub fn read(&mut self, output: &str) -> Result<Tensor, DeviceError> {
         let _span = tracing::debug_span!("read", output).entered();
-        let port = &self.plan.outputs[position(&self.plan.outputs, "output", output)?];
-        if !self.stepped {
-            return Err(DeviceError::NoStep { name: output.to_owned() });
-        }
+        let port = value_of(&self.plan, self.stepped, output)?;
         match &mut self.program {
             Program::Cpu(program) => program.read(port),
             Program::Gpu(program) => program.read(port),
+        }
+    }
+
+    /// Begins to read the value that an output has after the last step, whatever steps come then; does not wait. So the loss of one
+    /// step is looked at while the device computes the next ones.
+    ///
+    /// ```
+    /// # use meganeura_wgpu::{DeviceError, Session};
+    /// # fn train(session: &mut Session) -> Result<(), DeviceError> {
+    /// let mut last = None;
+    /// for step in 0..1000 {
+    ///     session.step()?;
+    ///     if step % 100 == 0 {
+    ///         if let Some(loss) = last.replace(session.read_later("loss")?) {
+    ///             println!("a hundred steps ago: {:?}", loss.wait()?);
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownTensor`], [`DeviceError::NoStep`], [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    pub fn read_later(&self, output: &str) -> Result<PendingRead, DeviceError> {
+        let _span = tracing::debug_span!("read later", output).entered();
+        let port = value_of(&self.plan, self.stepped, output)?;
+        match &self.program {
+            Program::Cpu(program) => program.read(port).map(PendingRead::ready),
+            Program::Gpu(program) => program.read_later(port),
         }
     }
 
@@ -268,6 +296,12 @@ impl Session {
         let names: Vec<String> = missing.map(|(port, _)| port.name.clone()).collect();
         if names.is_empty() { Ok(()) } else { Err(DeviceError::MissingInputs { names }) }
     }
+}
+
+/// The output of that name, if a step has computed it.
+fn value_of<'p>(plan: &'p Plan, stepped: bool, name: &str) -> Result<&'p Port, DeviceError> {
+    let port = &plan.outputs[position(&plan.outputs, "output", name)?];
+    if stepped { Ok(port) } else { Err(DeviceError::NoStep { name: name.to_owned() }) }
 }
 
 fn position(ports: &[Port], kind: &'static str, name: &str) -> Result<usize, DeviceError> {
