@@ -39,7 +39,7 @@ pub mod prelude {
     };
     pub use meganeura_nn::loss::{cross_entropy, mean_squared_error};
     pub use meganeura_nn::optim::{
-        Adafactor, Adagrad, Adam, AdamW, Group, Lion, Optimizer, RmsProp, Schedule, Sgd, Trained, Training,
+        Adafactor, Adagrad, Adam, AdamW, Group, Lion, Optimizer, Rate, RmsProp, Schedule, Sgd, Trained, Training,
     };
     pub use meganeura_nn::params::{ParameterSpec, Parameters, Scope, summary};
     pub use meganeura_nn::train::{cosine_rate, initialize};

@@ -54,7 +54,7 @@ fn train(
         let gradient = builder.input(format!("gradient.{name}"), TensorType::new(DType::F32, shape));
         (parameters.root().parameter(name, shape, Init::Zeros) * gradient).sum_all()
     });
-    let training = choose(Training::new(&parameters, optimizer).rate(builder.constant(0.01)));
+    let training = choose(Training::new(&parameters, optimizer, 0.01));
     let trained = training.minimize(products[0] + products[1]);
     builder.output("norm", trained.gradient_norm);
     let graph = builder.finish().unwrap();
@@ -159,13 +159,17 @@ fn schedules_change_without_another_program() {
         let builder = Builder::new();
         let parameters = Parameters::new(&builder);
         let loss = parameters.root().parameter("p", [2], Init::Zeros).sum_all();
-        builder.output("rate", Training::new(&parameters, &Sgd::default()).minimize(loss).rate);
+        let (_, own) = &schedules[schedules.len() - 1];
+        builder.output("rate", Training::new(&parameters, &Sgd::default(), own.clone()).minimize(loss).rate);
         let graph = builder.finish().unwrap();
         let program = compile(&graph, &Options::default(), device.caps(), None).unwrap();
         let store = StateStore::for_program(&device, &program).unwrap();
         let mut session = Session::new(&device, program.plan, &store).unwrap();
-        for (name, schedule) in &schedules {
-            schedule.store(&store).unwrap();
+        // At first none is stored: the program's own.
+        for (at, (name, schedule)) in schedules.iter().rev().chain(&schedules).enumerate() {
+            if at > 0 {
+                schedule.store(&store).unwrap();
+            }
             store.write("optimizer.step", &Tensor::from_u32([], vec![0]).unwrap()).unwrap();
             for (step, expected) in floats(&fixture["schedules"][name]).into_iter().enumerate() {
                 session.step().unwrap();

@@ -18,7 +18,7 @@ pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW};
 pub use lion::Lion;
 pub use rmsprop::RmsProp;
-pub use schedule::{Curve, Piece, Schedule, ScheduleError};
+pub use schedule::{Curve, Piece, Rate, Schedule, ScheduleError};
 pub use sgd::Sgd;
 pub use slot::Slot;
 pub use training::{Group, Trained, Training};
@@ -42,6 +42,6 @@ pub trait Optimizer {
     where
         Self: Sized,
     {
-        Training::new(parameters, self).rate(rate).minimize(loss).gradients
+        Training::new(parameters, self, rate).minimize(loss).gradients
     }
 }

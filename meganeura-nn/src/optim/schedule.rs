@@ -149,7 +149,7 @@ impl Schedule {
         f64::NAN
     }
 
-    /// Puts it into a store, for the steps to come.
+    /// Puts it into a store, for the steps to come, in place of the one that the program was built with.
     ///
     /// # Errors
     /// [`ScheduleError`] if it is too long, or the store has no schedule.
@@ -166,7 +166,15 @@ impl Schedule {
         if self.pieces.len() > PIECES || steps > MOST_STEPS {
             return Err(ScheduleError::TooLong { pieces: self.pieces.len(), steps });
         }
-        let mut rows = Vec::with_capacity(PIECES * COLUMNS);
+        let mut rows = self.rows();
+        // Rows that end before they begin never apply.
+        rows.resize(PIECES, [0.0, -1.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+        Ok(Tensor::from_f32([PIECES, COLUMNS], rows.concat())?)
+    }
+
+    /// The rows of its table that apply at some step.
+    fn rows(&self) -> Vec<[f32; COLUMNS]> {
+        let mut rows = Vec::with_capacity(PIECES);
         let mut start = 0.0;
         for (at, piece) in self.pieces.iter().enumerate() {
             let last = at + 1 == self.pieces.len();
@@ -179,34 +187,79 @@ impl Schedule {
                 Curve::Cosine => (1.0, 1.0),
             };
             if piece.steps > 0 || last {
-                rows.extend([begin, end, per_step, piece.from, piece.to, cosine, power]);
+                rows.push([begin, end, per_step, piece.from, piece.to, cosine, power]);
             }
             start += piece.steps as f32;
         }
-        // Rows that end before they begin never apply.
-        while rows.len() < PIECES * COLUMNS {
-            rows.extend([0.0, -1.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
-        }
-        Ok(Tensor::from_f32([PIECES, COLUMNS], rows)?)
+        rows
     }
 }
 
-/// The rate at `step` (`u32[]`, from 0) by the table in the state, which it declares. Without a schedule it is 0.
+/// Where a [`Training`](super::Training) has its learning rate from.
+#[derive(Clone, Debug)]
+pub enum Rate<'g> {
+    /// From the program, `f32[]`: an input, or computed.
+    Value(Value<'g>),
+    /// From a schedule, until [`Schedule::store`] puts another one into the store.
+    Schedule(Schedule),
+}
+
+impl<'g> From<Value<'g>> for Rate<'g> {
+    fn from(rate: Value<'g>) -> Rate<'g> {
+        Rate::Value(rate)
+    }
+}
+
+impl From<Schedule> for Rate<'_> {
+    fn from(schedule: Schedule) -> Self {
+        Rate::Schedule(schedule)
+    }
+}
+
+/// A constant one.
+impl From<f32> for Rate<'_> {
+    fn from(rate: f32) -> Self {
+        Rate::Schedule(Schedule::constant(rate))
+    }
+}
+
+impl<'g> Rate<'g> {
+    /// Its value at `step`, `u32[]`, from 0.
+    #[track_caller]
+    pub(super) fn at(&self, step: Value<'g>) -> Value<'g> {
+        match self {
+            Rate::Value(rate) => *rate,
+            Rate::Schedule(schedule) => scheduled(step, schedule),
+        }
+    }
+}
+
+/// The rate by the table in the state, which it declares; by `own` while none is there. The state begins as zeros, and
+/// the first row of every table ends after step 0.
 #[track_caller]
-pub(super) fn rate(step: Value<'_>) -> Value<'_> {
+fn scheduled<'g>(step: Value<'g>, own: &Schedule) -> Value<'g> {
     let builder = step.builder();
     let ty = TensorType::new(DType::F32, [PIECES, COLUMNS]);
     let group = "optimizer.schedule".to_owned();
     let table = builder.state(StateSpec { name: STATE.to_owned(), ty, group, init: Scalar::zero(DType::F32) });
-    let column = |at: usize| table.slice([0, at], [PIECES, 1]).reshape([PIECES]);
     let step = step.cast(DType::F32);
+    let stored = applied(step, |column| table.slice([0, column], [PIECES, 1]).reshape([PIECES])).sum([0]);
+    let pieces = own.rows().into_iter().map(|row| applied(step, |column| step.like(f64::from(row[column]))));
+    let own = pieces.reduce(|sum, piece| sum + piece).unwrap_or_else(|| step.like(f64::NAN));
+    let is_stored = table.slice([0, 1], [1, 1]).reshape([]).gt(step.like(0.0));
+    is_stored.select(stored, own)
+}
+
+/// What rows of a table, given by columns, bring at `step`: their rate, or 0 where they do not apply.
+#[track_caller]
+fn applied<'g>(step: Value<'g>, column: impl Fn(usize) -> Value<'g>) -> Value<'g> {
     let applies = step.ge(column(0)).and(step.lt(column(1)));
     let x = ((step - column(0)) * column(2)).minimum(step.like(1.0)).maximum(step.like(0.0));
     let power = (1.0 - x).pow(column(6));
     let cosine = ((x * PI as f32).cos() + 1.0) * 0.5;
     let part = column(5).gt(step.like(0.5)).select(cosine, power);
     let value = column(4) + (column(3) - column(4)) * part;
-    applies.select(value, value.like(0.0)).sum([0])
+    applies.select(value, value.like(0.0))
 }
 
 #[cfg(test)]

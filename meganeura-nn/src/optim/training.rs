@@ -1,6 +1,6 @@
 //! The update of a whole model.
 
-use super::schedule::{self, Schedule};
+use super::schedule::{self, Rate, Schedule};
 use super::{Optimizer, Slot};
 use crate::params::{Parameters, average_name, matches};
 use meganeura_core::dtype::DType;
@@ -24,7 +24,7 @@ pub struct Group {
 pub struct Training<'a, 'g> {
     parameters: &'a Parameters<'g>,
     optimizer: &'a dyn Optimizer,
-    rate: Option<Value<'g>>,
+    rate: Rate<'g>,
     groups: Vec<Group>,
     decay_vectors: bool,
     clip_norm: Option<f32>,
@@ -50,13 +50,17 @@ pub(crate) const STEP: &str = "optimizer.step";
 const MICRO_STEP: &str = "optimizer.micro_step";
 
 impl<'a, 'g> Training<'a, 'g> {
-    /// Training by `optimizer` of all trainable parameters of a model; its rate comes from a [`Schedule`] in the store
-    /// unless [`rate`](Training::rate) gives one.
-    pub fn new(parameters: &'a Parameters<'g>, optimizer: &'a dyn Optimizer) -> Training<'a, 'g> {
+    /// Training by `optimizer` of all trainable parameters of a model, at a learning rate: a number, a [`Schedule`] (which
+    /// can be changed later: [`Schedule::store`]), or a value of the program.
+    pub fn new(
+        parameters: &'a Parameters<'g>,
+        optimizer: &'a dyn Optimizer,
+        rate: impl Into<Rate<'g>>,
+    ) -> Training<'a, 'g> {
         Training {
             parameters,
             optimizer,
-            rate: None,
+            rate: rate.into(),
             groups: Vec::new(),
             decay_vectors: true,
             clip_norm: None,
@@ -64,12 +68,6 @@ impl<'a, 'g> Training<'a, 'g> {
             accumulate: 1,
             average: None,
         }
-    }
-
-    /// The learning rate, `f32[]`: an input, a constant, or computed.
-    #[must_use]
-    pub fn rate(self, rate: Value<'g>) -> Self {
-        Training { rate: Some(rate), ..self }
     }
 
     /// Parameters with factors of their own. Of several groups that match a name the last one counts.
@@ -128,7 +126,7 @@ impl<'a, 'g> Training<'a, 'g> {
             let clipped = self.clipped(used, loss);
             let step = self.step(applies);
             let one = builder.fill(Scalar::u32(1), []);
-            let rate = self.rate.unwrap_or_else(|| schedule::rate(step - one));
+            let rate = self.rate.at(step - one);
             for ((name, p), g) in trainable.iter().zip(clipped) {
                 // The work counts as the layer's that has the parameter.
                 let layer = name.rsplit_once('.').map_or(name.as_str(), |(layer, _)| layer);
@@ -238,6 +236,6 @@ impl std::fmt::Debug for Training<'_, '_> {
 }
 
 impl Schedule {
-    /// The state that holds the schedule of a program whose [`Training`] was given no rate.
+    /// The state that holds the schedule of a program whose [`Training`] was given one.
     pub const STATE: &'static str = schedule::STATE;
 }
