@@ -4,7 +4,7 @@ use meganeura_core::ir::BuildErrors;
 use meganeura_core::pipeline::CompileError;
 use meganeura_core::tensor::TensorError;
 use meganeura_nn::checkpoint::CheckpointError;
-use meganeura_nn::data::DataError;
+use meganeura_nn::data::{DataError, LoaderError};
 use meganeura_nn::loss::LabelError;
 use meganeura_nn::train::InitError;
 use meganeura_wgpu::{DeviceError, ProfileError};
@@ -37,6 +37,9 @@ pub enum Error {
     /// A data set could not be read.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// A batch could not be read.
+    #[error(transparent)]
+    Loader(#[from] LoaderError),
     /// A label is no class.
     #[error(transparent)]
     Label(#[from] LabelError),

@@ -30,7 +30,7 @@ pub mod prelude {
     pub use meganeura_core::shape::{Shape, TensorType};
     pub use meganeura_core::tensor::Tensor;
     pub use meganeura_nn::checkpoint::{Checkpoint, save_states};
-    pub use meganeura_nn::data::{Batches, Mnist, shuffled};
+    pub use meganeura_nn::data::{Batch, Batches, Dataset, Loader, LoaderOptions, Mnist, Partial, shuffled};
     pub use meganeura_nn::init::Init;
     pub use meganeura_nn::layers::{
         Activation, AttentionContext, AvgPool2d, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Dropout,

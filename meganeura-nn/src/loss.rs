@@ -11,6 +11,13 @@ pub fn cross_entropy<'g>(logits: Value<'g>, labels: Value<'g>) -> Value<'g> {
     logits.cross_entropy(labels).mean_all()
 }
 
+/// Mean of `losses · weights`, `f32[]`, where `losses` is `f32[batch, …]` and `weights` `f32[batch]`: the mean over the items of
+/// a batch that was filled up, by [its weights](field@crate::data::Batch::weights).
+#[track_caller]
+pub fn weighted_mean<'g>(losses: Value<'g>, weights: Value<'g>) -> Value<'g> {
+    (losses * weights.along(0, losses)).mean_all()
+}
+
 /// Mean of the squared differences of all elements, `f32[]`.
 #[track_caller]
 pub fn mean_squared_error<'g>(output: Value<'g>, target: Value<'g>) -> Value<'g> {

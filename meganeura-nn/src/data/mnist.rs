@@ -1,6 +1,9 @@
 //! The MNIST data set of handwritten digits (LeCun, Cortes, Burges), and sets of the same format.
 
-use super::{DataError, idx::Idx};
+use super::{DataError, Dataset, Field, ItemError, idx::Idx};
+use crate::random::Random;
+use meganeura_core::dtype::DType;
+use meganeura_core::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
 /// The most bytes of one file that are read: 17 times MNIST's largest.
@@ -92,6 +95,22 @@ impl LabelledImages {
         let pixels = items.iter().flat_map(|&item| self.image(item)).map(|&pixel| f32::from(pixel) / 255.0).collect();
         let labels = items.iter().filter_map(|&item| self.labels.get(item)).map(|&label| u32::from(label)).collect();
         (pixels, labels)
+    }
+}
+
+/// `images`, `f32[1, 28, 28]` in `[0, 1]`, and `labels`, `u32[]`.
+impl Dataset for LabelledImages {
+    fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn fields(&self) -> Vec<Field> {
+        vec![Field::new("images", DType::F32, [1, Mnist::SIDE, Mnist::SIDE]), Field::new("labels", DType::U32, [])]
+    }
+
+    fn item(&self, index: usize, _random: &mut Random) -> Result<Vec<Tensor>, ItemError> {
+        let (pixels, labels) = self.batch(&[index]);
+        Ok(vec![Tensor::from_f32([1, Mnist::SIDE, Mnist::SIDE], pixels)?, Tensor::from_u32([], labels)?])
     }
 }
 

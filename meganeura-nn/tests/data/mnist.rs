@@ -1,11 +1,10 @@
 //! Reading MNIST's files, good and hostile ones.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
+use crate::folder::Folder;
 use flate2::{Compression, write::GzEncoder};
 use meganeura_nn::data::{DataError, Mnist, idx::Idx};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const LIMIT: u64 = 800_000_000;
 
@@ -25,36 +24,13 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A fresh folder that is removed at the end of a test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("meganeura-data-{}-{test}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    /// The four files of a set with 3 and 2 images, which a test then spoils.
-    fn with_set(self) -> Folder {
-        self.write("train-images-idx3-ubyte", &idx(&[3, 28, 28], &[7; 3 * 784]));
-        self.write("train-labels-idx1-ubyte.gz", &gzip(&idx(&[3], &[0, 9, 5])));
-        self.write("t10k-images-idx3-ubyte.gz", &gzip(&idx(&[2, 28, 28], &[255; 2 * 784])));
-        self.write("t10k-labels-idx1-ubyte", &idx(&[2], &[1, 2]));
-        self
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The four files of a set with 3 and 2 images, which a test then spoils.
+fn with_set(folder: Folder) -> Folder {
+    folder.write("train-images-idx3-ubyte", &idx(&[3, 28, 28], &[7; 3 * 784]));
+    folder.write("train-labels-idx1-ubyte.gz", &gzip(&idx(&[3], &[0, 9, 5])));
+    folder.write("t10k-images-idx3-ubyte.gz", &gzip(&idx(&[2, 28, 28], &[255; 2 * 784])));
+    folder.write("t10k-labels-idx1-ubyte", &idx(&[2], &[1, 2]));
+    folder
 }
 
 fn read(bytes: &[u8]) -> Result<Idx<1>, DataError> {
@@ -75,7 +51,7 @@ fn the_files_of_this_repository_are_mnist() {
 
 #[test]
 fn raw_and_compressed_files_are_told_by_their_first_bytes() {
-    let folder = Folder::new("mixed").with_set();
+    let folder = with_set(Folder::new("mixed"));
     // A compressed file without `.gz` and a raw one with it.
     folder.write("t10k-labels-idx1-ubyte", &gzip(&idx(&[2], &[1, 2])));
     std::fs::remove_file(folder.0.join("train-images-idx3-ubyte")).unwrap();
@@ -140,7 +116,7 @@ fn damaged_compression_is_refused() {
 
 #[test]
 fn files_that_do_not_fit_each_other_are_refused() {
-    let folder = Folder::new("misfit").with_set();
+    let folder = with_set(Folder::new("misfit"));
     let labels = "train-labels-idx1-ubyte.gz";
     folder.write(labels, &idx(&[2], &[1, 2]));
     assert!(matches!(Mnist::load(&folder.0), Err(DataError::Count { expected: 3, found: 2, .. })));
@@ -156,7 +132,7 @@ fn files_that_do_not_fit_each_other_are_refused() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let folder = Folder::new("missing").with_set();
+    let folder = with_set(Folder::new("missing"));
     std::fs::remove_file(folder.0.join("t10k-labels-idx1-ubyte")).unwrap();
     let error = Mnist::load(&folder.0).unwrap_err().to_string();
     assert!(error.ends_with("there is no file `t10k-labels-idx1-ubyte` or `t10k-labels-idx1-ubyte.gz`"), "{error}");

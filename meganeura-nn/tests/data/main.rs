@@ -1,0 +1,7 @@
+//! Data sets on disk and loaders.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod folder;
+mod loader;
+mod mnist;
