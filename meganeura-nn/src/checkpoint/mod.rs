@@ -8,4 +8,5 @@ mod write;
 pub use error::{CheckpointError, Differences, Misshapen, StoredType};
 pub use progress::{PartError, Progress};
 pub use read::Checkpoint;
+pub(crate) use write::write_whole;
 pub use write::{save, save_states};

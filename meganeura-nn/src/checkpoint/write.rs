@@ -43,7 +43,8 @@ pub fn save_states<'a>(
     save(path, tensors.iter().map(|(name, tensor)| (*name, tensor)))
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
+/// Writes a file that is whole or not there; see [`save`].
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
     let failed = |path: &Path, action| {
         let path = PathBuf::from(path);
         move |source| CheckpointError::Io { path, action, source }
