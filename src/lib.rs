@@ -34,7 +34,7 @@ pub mod prelude {
     pub use meganeura_nn::init::Init;
     pub use meganeura_nn::layers::{
         Activation, AttentionContext, AvgPool2d, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Dropout,
-        Embedding, GroupNorm, LayerNorm, Linear, MaxPool2d, Mlp, MultiHeadAttention, Randomness, RmsNorm,
+        Embedding, GroupNorm, LayerNorm, Linear, MaxPool2d, Mlp, MultiHeadAttention, Randomness, RmsNorm, SwiGlu,
         TransformerEncoderLayer,
     };
     pub use meganeura_nn::loss::{cross_entropy, mean_squared_error};

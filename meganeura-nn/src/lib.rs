@@ -7,6 +7,7 @@ pub mod data;
 pub mod init;
 pub mod layers;
 pub mod loss;
+pub mod models;
 pub mod optim;
 pub mod params;
 pub mod random;

@@ -12,6 +12,7 @@ mod linear;
 mod mlp;
 mod norm;
 mod pool;
+mod swiglu;
 mod transformer;
 
 pub use activation::Activation;
@@ -24,4 +25,5 @@ pub use linear::Linear;
 pub use mlp::Mlp;
 pub use norm::{GroupNorm, LayerNorm, RmsNorm};
 pub use pool::{AvgPool2d, MaxPool2d};
+pub use swiglu::SwiGlu;
 pub use transformer::TransformerEncoderLayer;
