@@ -54,6 +54,7 @@ pub(crate) struct PipelineCache {
     layouts: Mutex<HashMap<Vec<bool>, Layout>>,
     kept: Mutex<Option<KeptPipelines>>,
     /// Those of the native path.
+    #[allow(dead_code, reason = "nobody reads it where there is no Vulkan")]
     pub native: NativeObjects,
 }
 

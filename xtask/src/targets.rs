@@ -86,7 +86,15 @@ fn command(target: &Target) -> Result<Command, std::env::JoinPathsError> {
     if let Some(linker) = linker() {
         command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
     }
-    command.args([target.command, "--quiet", "-Zbuild-std=std,panic_abort", "--target", target.triple]);
+    command.args([
+        target.command,
+        "--quiet",
+        "--profile",
+        "targets",
+        "-Zbuild-std=std,panic_abort",
+        "--target",
+        target.triple,
+    ]);
     // Artefacts of two compilers do not mix.
     command.args(["--target-dir", "target/targets"]);
     command.args(CRATES.iter().flat_map(|name| ["--package", name]));

@@ -199,13 +199,7 @@ impl Kernel {
 
     /// Whether there is no point at which anything is stored: tensors without elements.
     pub fn is_idle(&self) -> bool {
-        let results: usize = self
-            .axes
-            .iter()
-            .filter(|axis| !matches!(axis.role, Role::Reduce | Role::Depth))
-            .map(|axis| axis.extent)
-            .product();
-        results == 0
+        self.axes.iter().any(|axis| axis.extent == 0 && !matches!(axis.role, Role::Reduce | Role::Depth))
     }
 
     /// Whether this is a contraction.

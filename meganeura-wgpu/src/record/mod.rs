@@ -78,6 +78,7 @@ pub(crate) struct Recorded {
     /// Workgroups along each dimension.
     pub grid: [u32; 3],
     /// Whether it must see what earlier dispatches wrote: the first of each of the plan's groups but the first.
+    #[allow(dead_code, reason = "wgpu places its own; nobody reads it where there is no Vulkan")]
     pub barrier: bool,
 }
 

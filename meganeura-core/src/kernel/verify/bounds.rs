@@ -14,7 +14,7 @@ use crate::index::{Atom, Index, Term};
 use crate::scalar::{Binary, Monoid};
 
 /// All points of a space of up to this many are evaluated; of a larger one this many.
-const POINTS: usize = 1 << 14;
+const POINTS: u64 = 1 << 14;
 
 pub(super) fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
     let values = ranges(kernel);
@@ -123,20 +123,20 @@ fn search(index: &Index, mask: &[Bound], extents: &[usize], touched: Touched<'_>
     let used = |axis| index.uses_axis(axis) || mask.iter().any(|bound| bound.index.uses_axis(axis));
     let extents: Vec<usize> =
         extents.iter().enumerate().map(|(axis, &extent)| if used(axis) { extent } else { 1 }).collect();
-    let total: usize = extents.iter().product();
-    let corners = 1_usize << extents.len().min(10);
-    let point_of = |number: usize| -> Vec<usize> {
+    let total: u64 = extents.iter().map(|&extent| extent as u64).product();
+    let corners = 1_u64 << extents.len().min(10);
+    let point_of = |number: u64| -> Vec<usize> {
         if total > POINTS && number < corners {
             let far = |axis: usize| number >> (axis % 10) & 1 == 1;
             return extents.iter().enumerate().map(|(axis, &e)| if far(axis) { e - 1 } else { 0 }).collect();
         }
         // A multiplicative step that is odd and large spreads the sample over the space.
-        let spread = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (total as u64).max(1);
-        let mut rest = if total > POINTS { spread as usize } else { number };
+        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % total.max(1);
+        let mut rest = if total > POINTS { spread } else { number };
         let mut point = vec![0; extents.len()];
         for (coordinate, extent) in point.iter_mut().zip(&extents).rev() {
-            *coordinate = rest % extent;
-            rest /= extent;
+            *coordinate = (rest % *extent as u64) as usize;
+            rest /= *extent as u64;
         }
         point
     };

@@ -1,7 +1,7 @@
 //! K4: numbers are so small that the other checks, and whoever executes the kernel, compute with them without overflow. The
 //! compiler's own kernels are far below; those that were read from a file can hold anything.
 
-use super::super::{Bound, Expr, ExprId, Kernel};
+use super::super::{Bound, Expr, ExprId, Kernel, Role};
 use super::{Invariant, Part, Problem, VerifyError, fail};
 use crate::index::{Atom, Index};
 
@@ -9,14 +9,20 @@ use crate::index::{Atom, Index};
 const LARGEST: i64 = 1 << 36;
 
 /// A space has at most so many points.
-const MOST_POINTS: usize = 1 << 62;
+const MOST_POINTS: u64 = 1 << 62;
 
 pub(super) fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
-    let mut points = 1_usize;
+    let mut points = 1_u64;
+    // Points along the axes of each role are counted in this system's own width, which may be 32 bits.
+    let mut of_role: Vec<(Role, u64)> = Vec::new();
     for (at, axis) in kernel.axes.iter().enumerate() {
         // Counted without empty axes, as if each had a point.
-        points = points.saturating_mul(axis.extent.max(1));
-        if points > MOST_POINTS || axis.extent as u64 > LARGEST as u64 {
+        let extent = axis.extent.max(1) as u64;
+        points = points.saturating_mul(extent);
+        let before = of_role.iter().rev().find(|(role, _)| *role == axis.role).map_or(1, |(_, points)| *points);
+        let along = before.saturating_mul(extent);
+        of_role.push((axis.role, along));
+        if points > MOST_POINTS || usize::try_from(along).is_err() || axis.extent as u64 > LARGEST as u64 {
             return large(Part::Axis(at), "extent", axis.extent as i64);
         }
     }
@@ -109,6 +115,9 @@ mod tests {
         assert_eq!(broken(&copy(9, vec![term(i64::MIN)])), ("part of an index", i64::MIN));
         assert_eq!(broken(&copy(9, vec![term(1 << 33)])), ("part of an index", 1 << 33));
         assert_eq!(broken(&copy(1 << 40, vec![term(1)])), ("extent", 1 << 40));
+        let mut wide = copy(9, vec![term(1)]);
+        wide.axes.extend([Role::Row, Role::Col].map(|role| Axis { extent: 1 << 31, role }));
+        assert_eq!(broken(&wide), ("extent", 1 << 31));
         let mut long = copy(9, vec![term(1)]);
         long.args[0].elements = usize::MAX;
         assert_eq!(broken(&long).0, "number of elements");

@@ -5,7 +5,7 @@ use super::{Invariant, Part, Problem, VerifyError, fail, variation};
 use crate::index::{Atom, Index};
 
 /// Spaces of up to this many points are enumerated where strides prove nothing.
-const POINTS: usize = 1 << 22;
+const POINTS: u64 = 1 << 22;
 
 pub(super) fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
     let (varies, extents) = (variation(kernel), kernel.extents());
@@ -50,7 +50,7 @@ fn injective(kernel: &Kernel, store: &Store) -> bool {
     };
     let axes: Vec<usize> = (0..kernel.axes.len()).filter(repeated).collect();
     let extents = kernel.extents();
-    let total: usize = axes.iter().map(|&axis| extents[axis]).product();
+    let total: u64 = axes.iter().map(|&axis| extents[axis] as u64).product();
     total <= 1 || separated(&store.index, &axes, &extents) || enumerated(kernel, &store.index, &axes, total)
 }
 
@@ -95,7 +95,7 @@ fn digits_of(index: &Index, axis: usize, extent: i64) -> Option<Vec<(i64, i64)>>
 }
 
 /// Marks every place; false if one is marked twice, or there are too many points to try.
-fn enumerated(kernel: &Kernel, index: &Index, axes: &[usize], total: usize) -> bool {
+fn enumerated(kernel: &Kernel, index: &Index, axes: &[usize], total: u64) -> bool {
     let Some((low, high)) = index.range(&kernel.extents()) else { return true };
     if total > POINTS || high - low >= 64 * POINTS as i64 {
         return false;
@@ -105,8 +105,9 @@ fn enumerated(kernel: &Kernel, index: &Index, axes: &[usize], total: usize) -> b
     (0..total).all(|number| {
         let mut rest = number;
         for &axis in axes.iter().rev() {
-            point[axis] = rest % kernel.axes[axis].extent;
-            rest /= kernel.axes[axis].extent;
+            let extent = kernel.axes[axis].extent as u64;
+            point[axis] = (rest % extent) as usize;
+            rest /= extent;
         }
         // Values in the index are the same for all points, as was checked before.
         let at = (index.eval(&point, &|_| 0) - low) as usize;

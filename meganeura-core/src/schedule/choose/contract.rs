@@ -193,7 +193,9 @@ fn matrix_unit(kernel: &Kernel, caps: &Caps, numerics: Numerics) -> Option<(Coop
 /// Small products are not worth a matrix unit: staging them costs more than multiplying.
 fn fits_matrix_unit(extents: &Extents, unit: Cooperative) -> bool {
     let size = unit.size as usize;
-    let products = extents.batch * extents.rows * extents.cols * extents.depth;
+    // More than a system of 32 bits counts.
+    let products: u64 =
+        [extents.batch, extents.rows, extents.cols, extents.depth].map(|extent| extent as u64).iter().product();
     extents.rows >= size && extents.cols >= size && extents.depth >= size && products >= 1 << 22
 }
 
