@@ -1,6 +1,9 @@
 //! The op table through the whole compiler: the plan's slow meaning and the CPU device against the oracle, optimised and not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "compiled/reference.rs"]
+mod reference;
+
 use meganeura_core::cpu::{Buffer, Executor};
 use meganeura_core::dtype::DType;
 use meganeura_core::ir::Graph;
