@@ -29,7 +29,7 @@ pub mod prelude {
     pub use meganeura_core::scalar::Scalar;
     pub use meganeura_core::shape::{Shape, TensorType};
     pub use meganeura_core::tensor::Tensor;
-    pub use meganeura_nn::checkpoint::{Checkpoint, save_states};
+    pub use meganeura_nn::checkpoint::{Checkpoint, Fit, Progress, Renames, save_states};
     pub use meganeura_nn::data::{Batch, Batches, Dataset, Loader, LoaderOptions, Mnist, Partial, shuffled};
     pub use meganeura_nn::init::Init;
     pub use meganeura_nn::layers::{

@@ -1,5 +1,6 @@
 //! What can go wrong between tensors and a file.
 
+use super::IndexError;
 use meganeura_core::shape::TensorType;
 use meganeura_wgpu::DeviceError;
 use safetensors::SafeTensorError;
@@ -27,7 +28,33 @@ pub enum CheckpointError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        source: SafeTensorError,
+        source: FormatError,
+    },
+    /// An index of several files is none, or contradicts itself or them.
+    #[error("{path}: not a valid index of safetensors files: {source}")]
+    Index {
+        /// The index.
+        path: PathBuf,
+        /// What is wrong.
+        source: IndexError,
+    },
+    /// A name comes twice, in one file to write or in two that belong together.
+    #[error("{path}: tensor {tensor:?} comes twice")]
+    Twice {
+        /// The file; of two, the one read later.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+    },
+    /// Two tensors would have one name after renaming.
+    #[error("{path}: tensors {names:?} would both be named {tensor:?}")]
+    Collision {
+        /// The file.
+        path: PathBuf,
+        /// The new name.
+        tensor: String,
+        /// The names in the file.
+        names: [String; 2],
     },
     /// A tensor of that name is not in the file.
     #[error("{path}: has no tensor {tensor:?}, expected {expected}")]
@@ -68,6 +95,37 @@ pub enum CheckpointError {
         tensor: String,
         /// The reason.
         source: Box<DeviceError>,
+    },
+}
+
+/// What is wrong with a safetensors file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// The header cannot be read, or contradicts itself.
+    #[error(transparent)]
+    Header(#[from] SafeTensorError),
+    /// The header would end beyond the file.
+    #[error("its header is said to have {announced} bytes, but {found} follow")]
+    HeaderLength {
+        /// Bytes that the file says.
+        announced: u64,
+        /// Bytes after the header's length.
+        found: u64,
+    },
+    /// The data are not as many as the header says.
+    #[error("its header describes {announced} bytes of data, but {found} follow it")]
+    DataLength {
+        /// Bytes by the header.
+        announced: u64,
+        /// Bytes after the header.
+        found: u64,
+    },
+    /// It begins like another kind of file.
+    #[error("it begins like {what}")]
+    Stranger {
+        /// The kind.
+        what: &'static str,
     },
 }
 
