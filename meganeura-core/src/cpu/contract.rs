@@ -6,6 +6,7 @@ use super::code::{Code, Op, Register, SUM, flat_stride};
 use super::gemm::{Matrix, multiply};
 use super::machine::{Fault, Machine};
 use super::row::{for_tasks, ranges};
+use super::threads;
 use crate::dtype::DType;
 use crate::index::Index;
 use crate::kernel::{Expr, ExprId, Kernel, Role, Store};
@@ -216,7 +217,8 @@ impl ContractProgram {
         let lines = PACK_TASK.div_ceil(free);
         if all_threads && depth > lines {
             let pieces = to.par_chunks_mut(lines * free).enumerate();
-            pieces.for_each(|(piece, to)| operand.copy_columns(piece * lines, to));
+            let copy = |(piece, to): (usize, &mut [u32])| operand.copy_columns(piece * lines, to);
+            threads::spread(|| pieces.for_each(copy));
         } else {
             operand.copy_columns(0, to);
         }
@@ -354,7 +356,10 @@ impl Prologue {
     fn pack_all(&self, args: &[View<'_>], point: &[usize], to: &mut Vec<u32>) -> Result<(), Fault> {
         to.resize(self.free * self.depth, 0);
         let pieces = to.par_chunks_mut(PACK_TASK).enumerate();
-        pieces.try_for_each(|(piece, to)| self.pack_lanes(&mut self.block.enter(args, point)?, piece * PACK_TASK, to))
+        let pack = |(piece, to): (usize, &mut [u32])| {
+            self.pack_lanes(&mut self.block.enter(args, point)?, piece * PACK_TASK, to)
+        };
+        threads::spread(|| pieces.try_for_each(pack))
     }
 
     /// Consecutive lanes from `first` on.

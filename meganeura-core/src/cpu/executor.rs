@@ -6,6 +6,7 @@ use super::contract::ContractProgram;
 use super::machine::Fault;
 use super::row::RowProgram;
 use super::stream::StreamProgram;
+use super::threads;
 use crate::kernel::{Body, Kernel};
 use crate::memory::{Dispatch, Plan};
 use std::sync::Arc;
@@ -103,11 +104,11 @@ impl Executor {
         &self.plan
     }
 
-    /// Runs all dispatches in order on the current rayon pool; `buffers` are those of [`Plan::buffers`], in order.
+    /// Runs all dispatches in order on as many threads as the current rayon pool has; `buffers` are those of
+    /// [`Plan::buffers`], in order.
     ///
     /// The same inputs give the same bits whatever the number of threads. While the program runs, other users of the
-    /// buffers wait; so tasks of one rayon pool must not run programs that share buffers (a waiting task may hold up
-    /// the thread that the running program needs).
+    /// buffers wait; they may be tasks of one rayon pool, as kernels run on threads of their own.
     ///
     /// # Errors
     /// If the buffers do not fit the plan, or a computed index (a gather) is out of bounds: then the dispatches before
@@ -120,8 +121,12 @@ impl Executor {
     ///
     /// # Errors
     /// Those of [`Executor::run`].
-    pub fn run_observed(&self, buffers: &[Buffer], after: &mut dyn FnMut(usize)) -> Result<(), RunError> {
+    pub fn run_observed(&self, buffers: &[Buffer], after: &mut (dyn FnMut(usize) + Send)) -> Result<(), RunError> {
         self.check(buffers)?;
+        threads::run(|| self.run_locked(buffers, after))
+    }
+
+    fn run_locked(&self, buffers: &[Buffer], after: &mut (dyn FnMut(usize) + Send)) -> Result<(), RunError> {
         // Locks are taken in one order by everybody, so that two programs never wait for each other.
         let mut distinct: Vec<&Buffer> = buffers.iter().collect();
         distinct.sort_by_key(|buffer| buffer.address());

@@ -23,6 +23,7 @@ mod stream;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 pub use buffer::{Buffer, RangeError};
 pub use executor::{Executor, RunError};

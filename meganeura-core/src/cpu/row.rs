@@ -9,6 +9,7 @@ use super::code::{Code, Register};
 use super::lanes;
 use super::machine::{Fault, Machine};
 use super::passes::{Fold, Pass, Schedule, bits};
+use super::threads;
 use crate::kernel::{Kernel, Role};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -163,22 +164,21 @@ impl RowProgram {
             Ok(machine)
         };
         for pass in &self.passes {
-            let parts: Result<Vec<Vec<f64>>, Fault> = chunks
-                .par_iter()
-                .map(|chunk| {
-                    let mut machine = begin(&results, &pass.outer.all)?;
-                    self.fold_chunk(&mut machine, pass, &pass.inner.all, chunk.clone())
-                })
-                .collect();
+            let fold = |chunk: &Range<usize>| {
+                let mut machine = begin(&results, &pass.outer.all)?;
+                self.fold_chunk(&mut machine, pass, &pass.inner.all, chunk.clone())
+            };
+            let parts: Result<Vec<Vec<f64>>, Fault> = threads::spread(|| chunks.par_iter().map(fold).collect());
             let mut folded: Vec<f64> = pass.folds.iter().map(Fold::identity).collect();
             parts?.iter().for_each(|part| combine(&pass.folds, &mut folded, part));
             results.push(folded);
         }
         if self.has_element_stores {
-            chunks.par_iter().try_for_each(|chunk| {
+            let store = |chunk: &Range<usize>| {
                 let mut machine = begin(&results, &self.stores.outer.all)?;
                 self.store_chunk(&mut machine, &self.stores.inner.all, chunk.clone())
-            })?;
+            };
+            threads::spread(|| chunks.par_iter().try_for_each(store))?;
         }
         begin(&results, &self.stores.outer.all)?.store(false, 1)
     }
@@ -243,7 +243,7 @@ impl RowProgram {
                     machine.run(&pass.outer.all, length)?;
                     self.fold_columns(&mut machine, pass, chunk.clone(), length)
                 };
-                chunks.par_iter().map(fold).collect()
+                threads::spread(|| chunks.par_iter().map(fold).collect())
             } else {
                 chunks.iter().map(|chunk| self.fold_columns(machine, pass, chunk.clone(), length)).collect()
             };
@@ -348,5 +348,5 @@ pub(super) fn for_tasks<E: Send>(
         return if count == 0 { Ok(()) } else { work(0..count) };
     }
     let pieces: Vec<Range<usize>> = ranges(0..count, piece).collect();
-    pieces.into_par_iter().try_for_each(&work)
+    threads::spread(|| pieces.into_par_iter().try_for_each(&work))
 }
