@@ -1,15 +1,15 @@
 //! Compute pipelines: made in parallel, and kept by a device for all sessions on it.
 
-mod kept;
+pub(crate) mod kept;
 
+use crate::cache::Cache;
 use crate::device::{CallError, Gpu};
 use crate::error::DeviceError;
 use crate::record::NativeObjects;
-use kept::KeptPipelines;
+use kept::{DriverCache, Keeper};
 
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wgpu::{
     BindGroupLayoutDescriptor, BindGroupLayoutEntry, BindingType, BufferBindingType, ComputePipelineDescriptor,
@@ -52,30 +52,36 @@ pub(crate) struct PipelineKey {
 pub(crate) struct PipelineCache {
     pipelines: Mutex<HashMap<Arc<PipelineKey>, wgpu::ComputePipeline>>,
     layouts: Mutex<HashMap<Vec<bool>, Layout>>,
-    kept: Mutex<Option<KeptPipelines>>,
+    kept: Keeper<wgpu::PipelineCache>,
     /// Those of the native path.
     #[allow(dead_code, reason = "nobody reads it where there is no Vulkan")]
     pub native: NativeObjects,
 }
 
-/// The pipelines of `keys` in their order; those that the cache has not are compiled in parallel. The text beside a key is
-/// its name in errors.
-pub(crate) fn cached<P: Clone + Send>(
-    cache: &Mutex<HashMap<Arc<PipelineKey>, P>>,
+/// The pipelines of `keys` in their order; those that are not among `known` are compiled in parallel, with the driver's
+/// cache if `keeper` has one, which is then written. The text beside a key is its name in errors.
+pub(crate) fn cached<P: Clone + Send, C: DriverCache + Sync>(
+    gpu: &Gpu,
+    known: &Mutex<HashMap<Arc<PipelineKey>, P>>,
+    keeper: &Keeper<C>,
     keys: &[(Arc<PipelineKey>, &str)],
-    compile: impl Fn(&PipelineKey, &str) -> Result<P, DeviceError> + Sync,
+    compile: impl Fn(&PipelineKey, &str, Option<&C>) -> Result<P, DeviceError> + Sync,
 ) -> Result<Vec<P>, DeviceError> {
     let mut new: Vec<&(Arc<PipelineKey>, &str)> = Vec::new();
     {
-        let known = lock(cache);
+        let known = lock(known);
         let mut seen = HashSet::new();
         new.extend(keys.iter().filter(|(key, _)| !known.contains_key(key) && seen.insert(Arc::clone(key))));
     }
+    let kept = if new.is_empty() { None } else { keeper.object(gpu) };
     let compiled = new
         .par_iter()
-        .map(|(key, label)| Ok((Arc::clone(key), compile(key, label)?)))
+        .map(|(key, label)| Ok((Arc::clone(key), compile(key, label, kept.as_ref())?)))
         .collect::<Result<Vec<_>, DeviceError>>()?;
-    let mut known = lock(cache);
+    if let Some(kept) = kept {
+        keeper.write(gpu, &kept);
+    }
+    let mut known = lock(known);
     for (key, pipeline) in compiled {
         // Another thread may have made it meanwhile; all use one.
         known.entry(key).or_insert(pipeline);
@@ -95,15 +101,16 @@ impl Gpu {
     /// The pipelines of `keys` in their order; those that the device has not are compiled in parallel. The text beside
     /// a key is its name in errors.
     pub fn pipelines(&self, keys: &[(Arc<PipelineKey>, &str)]) -> Result<Vec<wgpu::ComputePipeline>, DeviceError> {
-        let (kept, made) = (self.kept_pipelines(), AtomicBool::new(false));
-        let pipelines = cached(&self.pipelines.pipelines, keys, |key, label| {
-            made.store(true, Ordering::Relaxed);
-            self.compile(key, label, &self.layout(&key.writable)?, kept.as_ref())
-        })?;
-        if let Some(kept) = kept.filter(|_| made.into_inner()) {
-            self.keep(&kept);
-        }
-        Ok(pipelines)
+        let PipelineCache { pipelines, kept, .. } = &self.pipelines;
+        cached(self, pipelines, kept, keys, |key, label, kept| {
+            self.compile(key, label, &self.layout(&key.writable)?, kept)
+        })
+    }
+
+    /// Keeps pipelines that are made from now on in a cache, where the driver can.
+    pub fn keep_pipelines_in(&self, cache: Option<&Cache>) {
+        self.pipelines.kept.keep_in(cache);
+        self.pipelines.native.keep_in(cache);
     }
 
     /// The layout of a group whose binding `b` is `read_write` where `writable[b]`, and `read` elsewhere.

@@ -203,13 +203,12 @@ impl Device {
 
     /// The device with a cache of compiled programs and pipelines, or without one. Devices of [`Device::best`],
     /// [`Device::from_env`] and [`Device::from_selector`] have that of [`Cache::from_env`], others none. Pipelines are
-    /// kept for all handles of a device, where its driver can (Vulkan), and only for sessions whose steps wgpu records
-    /// ([`Recording::Safe`](crate::Recording::Safe)).
+    /// kept for all handles of a device, where its driver can (Vulkan).
     #[must_use]
     pub fn with_cache(self, cache: impl Into<Option<Cache>>) -> Device {
         let cache = cache.into();
         if let Executor::Gpu(gpu) = &self.executor {
-            gpu.keep_pipelines_in(cache.clone());
+            gpu.keep_pipelines_in(cache.as_ref());
         }
         Device { cache, ..self }
     }

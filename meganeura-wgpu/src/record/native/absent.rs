@@ -1,6 +1,7 @@
 //! Where there is no Vulkan: nothing of the native path can exist.
 
 use super::{Recorded, Recording};
+use crate::cache::Cache;
 use crate::device::Gpu;
 use crate::error::DeviceError;
 use crate::pipelines::PipelineKey;
@@ -14,6 +15,11 @@ pub(super) const EXISTS: bool = false;
 /// What a device keeps for this path.
 #[derive(Default)]
 pub(crate) struct Objects;
+
+impl Objects {
+    /// Nothing is made here, so nothing is kept.
+    pub fn keep_in(&self, _: Option<&Cache>) {}
+}
 
 /// No pipeline.
 pub(crate) enum Pipeline {}

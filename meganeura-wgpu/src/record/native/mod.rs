@@ -10,6 +10,7 @@
 //! wgpu clears a buffer before what it thinks is its first use. Buffers are therefore cleared through wgpu when they are
 //! allocated, before any of this.
 
+mod kept;
 mod objects;
 
 pub(crate) use objects::{Objects, Pipeline, pipelines};

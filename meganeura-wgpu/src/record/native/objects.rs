@@ -2,9 +2,12 @@
 //!
 //! Whoever drops one has seen to it that no unfinished commands name it.
 
+use super::kept::NativeCache;
 use super::lost;
+use crate::cache::Cache;
 use crate::device::Gpu;
 use crate::error::DeviceError;
+use crate::pipelines::kept::Keeper;
 use crate::pipelines::{PipelineKey, ShaderChecks, cached};
 use crate::record::bound_bytes;
 use meganeura_core::memory::{Binding, Dispatch};
@@ -25,6 +28,14 @@ pub(crate) struct Objects {
     pipelines: Mutex<HashMap<Arc<PipelineKey>, Arc<Pipeline>>>,
     /// By number of bindings: Vulkan's layouts do not tell read-only buffers from others.
     layouts: Mutex<HashMap<usize, Arc<Layout>>>,
+    kept: Keeper<NativeCache>,
+}
+
+impl Objects {
+    /// Keeps pipelines that are made from now on in a cache.
+    pub fn keep_in(&self, cache: Option<&Cache>) {
+        self.kept.keep_in(cache);
+    }
 }
 
 /// Calls with the Vulkan device behind wgpu's.
@@ -61,7 +72,7 @@ pub(super) struct Owned<T> {
 
 impl<T> Owned<T> {
     /// Makes an object that `destroy` destroys.
-    fn make<E>(
+    pub fn make<E>(
         gpu: &Gpu,
         create: impl FnOnce(&vulkan::Device) -> Result<T, E>,
         destroy: unsafe fn(&vulkan::Device, T),
@@ -173,13 +184,14 @@ impl Pipeline {
 /// The pipelines of `keys` in their order; those that the device has not are compiled in parallel. The text beside a key
 /// is its name in errors.
 pub(crate) fn pipelines(gpu: &Gpu, keys: &[(Arc<PipelineKey>, &str)]) -> Result<Vec<Arc<Pipeline>>, DeviceError> {
-    cached(&gpu.pipelines.native.pipelines, keys, |key, label| {
-        let compiled = gpu.call(|| compile(gpu, key, label));
+    let Objects { pipelines, kept, .. } = &gpu.pipelines.native;
+    cached(gpu, pipelines, kept, keys, |key, label, kept| {
+        let compiled = gpu.call(|| compile(gpu, key, label, kept));
         compiled.map_err(|error| error.during("create a pipeline"))?.map(Arc::new)
     })
 }
 
-fn compile(gpu: &Gpu, key: &PipelineKey, label: &str) -> Result<Pipeline, DeviceError> {
+fn compile(gpu: &Gpu, key: &PipelineKey, label: &str, kept: Option<&NativeCache>) -> Result<Pipeline, DeviceError> {
     let refuse =
         |message: String| DeviceError::Shader { label: label.to_owned(), message, source_text: key.source.clone() };
     let module =
@@ -191,7 +203,9 @@ fn compile(gpu: &Gpu, key: &PipelineKey, label: &str) -> Result<Pipeline, Device
     let entry_point = module.entry_points.first().map(|entry| entry.name.clone()).unwrap_or_default();
     let shader = hal::NagaShader { module: Cow::Owned(module), info, debug_source: None };
     let layout = layout(gpu, key.writable.len())?;
-    let create = |device: &vulkan::Device| create_pipeline(device, key.checks, &layout.0, shader, &entry_point, label);
+    let cache = kept.map(NativeCache::raw);
+    let create =
+        |device: &vulkan::Device| create_pipeline(device, key.checks, &layout.0, shader, &entry_point, label, cache);
     let raw = Owned::make(gpu, create, destroy_pipeline)?.map_err(|error| match error {
         hal::PipelineError::Device(error) => refused("create a pipeline", error),
         other => refuse(other.to_string()),
@@ -206,6 +220,7 @@ fn create_pipeline(
     shader: hal::NagaShader,
     entry_point: &str,
     label: &str,
+    cache: Option<&vulkan::PipelineCache>,
 ) -> Result<vulkan::ComputePipeline, hal::PipelineError> {
     let descriptor = hal::ShaderModuleDescriptor { label: Some(label), runtime_checks: checks.of_wgpu() };
     // SAFETY: the module was validated. Without checks the shader itself must stay in bounds and end: see
@@ -222,8 +237,8 @@ fn create_pipeline(
         // Printed kernels write workgroup memory before they read it.
         zero_initialize_workgroup_memory: false,
     };
-    let descriptor = hal::ComputePipelineDescriptor { label: Some(label), layout, stage, cache: None };
-    // SAFETY: layout and module were made on this device; the layout has as many bindings as the printed shader.
+    let descriptor = hal::ComputePipelineDescriptor { label: Some(label), layout, stage, cache };
+    // SAFETY: layout, module and cache were made on this device; the layout has as many bindings as the printed shader.
     let pipeline = unsafe { device.create_compute_pipeline(&descriptor) };
     // SAFETY: pipelines do not need their module any more.
     unsafe { device.destroy_shader_module(module) };
