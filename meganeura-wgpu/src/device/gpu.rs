@@ -4,6 +4,7 @@ use crate::error::DeviceError;
 use crate::pipelines::PipelineCache;
 use meganeura_core::schedule::Caps;
 use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,8 @@ pub(crate) struct Gpu {
 struct Health {
     lost: AtomicBool,
     loss: Mutex<Option<String>>,
+    /// Whether a wait ever timed out.
+    late: AtomicBool,
     uncaptured: Mutex<Option<String>>,
 }
 
@@ -192,12 +195,29 @@ impl Gpu {
         }
         let poll = PollType::Wait { submission_index: Some(submission), timeout: Some(watchdog) };
         let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(poll)));
+        if matches!(polled, Ok(Err(PollError::Timeout))) {
+            self.health.late.store(true, Ordering::Relaxed);
+        }
         self.check()?;
         match polled {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(PollError::Timeout)) => Err(DeviceError::TimeOut { action, after: watchdog }),
             Ok(Err(error)) => Err(DeviceError::Refused { action, message: error.to_string() }),
             Err(panic) => Err(DeviceError::Lost { message: panic_text(panic.as_ref()) }),
+        }
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        if !self.health.late.load(Ordering::Relaxed) {
+            return;
+        }
+        // Before wgpu drops a queue it waits for its end, however long: a kernel that hangs would hang the host.
+        let poll = PollType::Wait { submission_index: None, timeout: Some(LOSS_GRACE) };
+        if !matches!(catch_unwind(AssertUnwindSafe(|| self.device.poll(poll))), Ok(Ok(_))) {
+            tracing::warn!("a device that does not finish its work is left behind");
+            mem::forget(self.queue.clone());
         }
     }
 }

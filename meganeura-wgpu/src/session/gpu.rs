@@ -92,9 +92,10 @@ impl GpuProgram {
 
     pub fn step(&mut self) -> Result<(), DeviceError> {
         while self.in_flight.len() >= MAX_IN_FLIGHT {
-            if let Some(oldest) = self.in_flight.pop_front() {
-                self.gpu.wait(oldest, "finish a step", self.watchdog)?;
-            }
+            // After a time-out it is still in flight.
+            let Some(oldest) = self.in_flight.front() else { break };
+            self.gpu.wait(oldest.clone(), "finish a step", self.watchdog)?;
+            self.in_flight.pop_front();
         }
         self.in_flight.push_back(self.commands.submit(&self.gpu)?);
         Ok(())
@@ -102,8 +103,8 @@ impl GpuProgram {
 
     /// Waits for all steps.
     pub fn wait(&mut self) -> Result<(), DeviceError> {
-        if let Some(last) = self.in_flight.pop_back() {
-            self.gpu.wait(last, "finish a step", self.watchdog)?;
+        if let Some(last) = self.in_flight.back() {
+            self.gpu.wait(last.clone(), "finish a step", self.watchdog)?;
         }
         self.in_flight.clear();
         Ok(())

@@ -3,7 +3,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod faults;
 mod pending;
+mod soak;
+mod threads;
 
 use common::*;
 use meganeura_core::memory::Plan;
