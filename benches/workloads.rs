@@ -1,12 +1,14 @@
-//! Whole training steps: how long one takes, where its time goes, and how long until it can run.
+//! The five workloads: time, memory and exactness of their programs; and the step of the example `mnist`.
 //!
 //! ```text
-//! cargo bench --bench workloads                                 # the best GPU
-//! cargo bench --bench workloads -- --device cpu --batches 128 --json results.json
+//! cargo bench --bench workloads -- --variant tiny --device cpu
+//! cargo bench --bench workloads -- --workloads smollm2,whisper --modes strict --phases inference,step --json results.json
+//! cargo bench --bench workloads -- --workloads mnist --batches 64,128,1024
 //! ```
 //!
-//! The file that `--json` writes has the format `bench-v1`: one cell for each workload, batch and path. A sample is one step on
-//! inputs that are on the device, from before its submission until the device is idle, by the host's clock.
+//! The file that `--json` writes has the format `bench-v1`: one cell for each workload, mode and phase. A sample is one step on
+//! inputs that are on the device, from before its submission until the device is idle, by the host's clock. Outputs, loss and
+//! gradients are read from the sessions that are timed, before they are.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "workloads/cell.rs"]
@@ -14,93 +16,86 @@ mod cell;
 mod common;
 #[path = "workloads/mnist.rs"]
 mod mnist;
+#[path = "workloads/numerics.rs"]
+mod numerics;
+#[path = "workloads/ready.rs"]
+mod ready;
+#[path = "workloads/work.rs"]
+mod work;
 
 use cell::Cell;
-use clap::Parser;
-use common::{Common, Failure, PATHS, Path, clocks_down, dispatch_seconds, median, queued_seconds, spin};
+use clap::{Parser, ValueEnum};
+use common::{Common, Failure};
+use meganeura::nn::models::workload::{self, Phase, Variant, Workload};
 use meganeura::prelude::*;
-use meganeura::{DeviceError, SessionOptions};
-use serde_json::json;
+use meganeura::schedule::Numerics;
+use numerics::Numbers;
+use ready::{First, Weights};
+use serde_json::{Value as Json, json};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Measures training steps on random data.
+/// Measures the programs of whole models.
 #[derive(Debug, Parser)]
 #[command(name = "workloads")]
 struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Items of a step
-    #[arg(long, value_delimiter = ',', default_values_t = [64, 128, 1024])]
-    batches: Vec<usize>,
+    /// `all` (the five), or some of smollm2, smolvla, unet, resnet50, whisper, mnist
+    #[arg(long, value_delimiter = ',', default_value = "all")]
+    workloads: Vec<String>,
+    /// Sizes [default: full, with --quick tiny]
+    #[arg(long, value_enum)]
+    variant: Option<Size>,
+    /// Arithmetic of products
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["strict", "accelerated"])]
+    modes: Vec<Mode>,
+    /// Of inference, minimal, flb (forward, loss and backward), step
+    #[arg(long, value_delimiter = ',', default_values = ["inference", "minimal", "flb", "step"])]
+    phases: Vec<String>,
+    /// Starts no cell after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    budget: Option<u64>,
     /// Samples of each time [default: 30, with --quick 3]
     #[arg(long)]
     repeats: Option<usize>,
-    /// Steps that are queued for one sample of the throughput [default: 100, with --quick 5]
+    /// mnist: items of a step
+    #[arg(long, value_delimiter = ',', default_values_t = [64, 128, 1024])]
+    batches: Vec<usize>,
+    /// mnist: steps that are queued for one sample of the throughput [default: 100, with --quick 5]
     #[arg(long)]
     steps: Option<usize>,
 }
 
-/// A network: its name and how it is built for a batch size.
-struct Workload {
-    name: &'static str,
-    build: fn(usize) -> Result<Training, Error>,
+/// How large the workloads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Size {
+    Tiny,
+    Full,
 }
 
-/// Every workload.
-const WORKLOADS: &[Workload] = &[Workload { name: "mnist", build: mnist::training }];
-
-/// A training step: learns one batch by heart.
-pub struct Training {
-    graph: Graph,
-    parameters: Vec<ParameterSpec>,
-    /// What each input is.
-    batch: Vec<(&'static str, Tensor)>,
-    /// The output that must fall.
-    loss: &'static str,
+/// Which arithmetic products may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    Strict,
+    Accelerated,
 }
 
-fn main() -> ExitCode {
-    common::exit(run(&Arguments::parse()))
-}
-
-/// Whether every program learned.
-fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let mut cells: Vec<Cell> = Vec::new();
-    for workload in WORKLOADS {
-        for &batch in &arguments.batches {
-            for path in PATHS {
-                // A device of its own, so that no program finds pipelines made. The driver may keep a cache on disk.
-                let device = arguments.common.device()?;
-                let cell = measure(&device, workload, batch, path, arguments);
-                match cell {
-                    Err(Error::Device(DeviceError::Unsupported { .. })) => {
-                        println!("{}: the device does not have it", path.0)
-                    }
-                    Err(error) => return Err(format!("{} {batch}, {}: {error}", workload.name, path.0).into()),
-                    Ok(cell) => {
-                        cell.print_profile();
-                        cells.push(cell);
-                    }
-                }
-            }
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Strict => "strict",
+            Mode::Accelerated => "accelerated",
         }
     }
-    println!("\n{}", Cell::HEADER);
-    cells.iter().for_each(|cell| println!("{}", cell.row()));
-    let device = arguments.common.device()?;
-    arguments.common.write(&json!({
-        "schema": "bench-v1", "variant": if arguments.common.quick { "tiny" } else { "full" },
-        "engine": { "name": "meganeura", "version": env!("CARGO_PKG_VERSION") },
-        "device": { "name": device.info().name, "backend": device.info().backend },
-        "environment": { "driver": device.info().driver, "peak_bytes": "planned, which is what is allocated" },
-        "protocol": {
-            "warmup_calls_min": WARMUP_CALLS, "warmup_seconds_min": warmup(arguments).as_secs_f64(),
-            "samples": repeats(arguments), "clock": "host, waited for after every call", "compile_cache": "cold",
-        },
-        "cells": cells.iter().map(Cell::json).collect::<Vec<_>>(), "numerics": [],
-    }))?;
-    Ok(cells.iter().all(Cell::learned))
+
+    fn options(self) -> Options {
+        let numerics = match self {
+            Mode::Strict => Numerics::Strict,
+            Mode::Accelerated => Numerics::Accelerated,
+        };
+        Options { numerics, ..Options::default() }
+    }
 }
 
 /// Untimed calls before the samples.
@@ -114,92 +109,110 @@ fn repeats(arguments: &Arguments) -> usize {
     arguments.repeats.unwrap_or(if arguments.common.quick { 3 } else { 30 }).max(1)
 }
 
-/// A program that is ready, and seconds of building the graph, compiling it, filling the store, making the session.
-struct Ready {
-    session: Session,
-    training: Training,
-    planned_bytes: usize,
-    stages: [f64; 4],
+fn main() -> ExitCode {
+    common::exit(run(&Arguments::parse()))
 }
 
-impl Ready {
-    fn new(device: &Device, workload: &Workload, batch: usize, options: &SessionOptions) -> Result<Ready, Error> {
-        let mut clock = Instant::now();
-        let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
-        let training = (workload.build)(batch)?;
-        let built = lap();
-        let program = compile(&training.graph, &Options::default(), device.caps(), None)?;
-        let compiled = lap();
-        let store = StateStore::for_program(device, &program)?;
-        initialize(&store, &training.parameters, 0)?;
-        let filled = lap();
-        let planned_bytes = program.report.planned_bytes;
-        let session = Session::with_options(device, program.plan, &store, options)?;
-        let mut ready = Ready { session, training, planned_bytes, stages: [built, compiled, filled, lap()] };
-        ready.feed()?;
-        Ok(ready)
-    }
-
-    fn feed(&mut self) -> Result<(), Error> {
-        Ok(self.training.batch.iter().try_for_each(|(name, tensor)| self.session.write(name, tensor))?)
-    }
-
-    /// The loss before the last step; waits for it.
-    fn loss(&mut self) -> Result<f32, Error> {
-        Ok(self.session.read(self.training.loss)?.as_f32()?.iter().sum())
-    }
-
-    /// Seconds of one step alone.
-    fn alone(&mut self) -> Result<f64, Error> {
-        let start = Instant::now();
-        self.session.step()?;
-        self.session.wait()?;
-        Ok(start.elapsed().as_secs_f64())
-    }
-
-    /// Seconds of a step with its inputs written before it, when several are queued.
-    fn fed(&mut self, steps: usize) -> Result<f64, Error> {
-        let start = Instant::now();
-        for _ in 0..steps {
-            self.feed()?;
-            self.session.step()?;
+/// Whether every cell has a time, and what should learn did.
+fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let mut results = Results { start: Instant::now(), cells: Vec::new(), numerics: Vec::new(), right: true };
+    for workload in chosen(arguments)? {
+        let weights = Weights::of(&*workload)?;
+        for &mode in &arguments.modes {
+            results.measure(&*workload, mode, &weights, arguments)?;
+            results.write(arguments)?;
         }
-        self.session.wait()?;
-        Ok(start.elapsed().as_secs_f64() / steps as f64)
+    }
+    if arguments.workloads.iter().any(|name| name == "mnist") {
+        let (cells, learned) = mnist::run(arguments)?;
+        results.cells.extend(cells);
+        results.right &= learned;
+        results.write(arguments)?;
+    }
+    Ok(results.right)
+}
+
+fn variant(arguments: &Arguments) -> Variant {
+    match arguments.variant {
+        Some(Size::Tiny) => Variant::Tiny,
+        None if arguments.common.quick => Variant::Tiny,
+        Some(Size::Full) | None => Variant::Full,
     }
 }
 
-fn measure(
-    device: &Device,
-    workload: &Workload,
-    batch: usize,
-    path: Path,
-    arguments: &Arguments,
-) -> Result<Cell, Error> {
-    let mut ready = Ready::new(device, workload, batch, &path.options())?;
-    ready.session.step()?;
-    let first_loss = ready.loss()?;
-    for _ in 0..WARMUP_CALLS {
-        ready.session.step()?;
+/// The workloads asked for, other than `mnist`.
+fn chosen(arguments: &Arguments) -> Result<Vec<Box<dyn Workload>>, Failure> {
+    let variant = variant(arguments);
+    let mut chosen = Vec::new();
+    for name in &arguments.workloads {
+        match name.as_str() {
+            "all" => chosen.extend(workload::all(variant)),
+            "mnist" => {}
+            name => chosen.push(workload::find(name, variant).ok_or_else(|| format!("there is no workload {name:?}"))?),
+        }
     }
-    let warm = |ready: &mut Ready| match clocks_down(device) {
-        true => spin(&mut ready.session, warmup(arguments)),
-        false => Ok(ready.session.wait()?),
+    Ok(chosen)
+}
+
+/// What was measured so far.
+struct Results {
+    start: Instant,
+    cells: Vec<Json>,
+    numerics: Vec<Json>,
+    right: bool,
+}
+
+impl Results {
+    /// The phases of one workload and mode, and what they compute.
+    fn measure(
+        &mut self,
+        workload: &dyn Workload,
+        mode: Mode,
+        weights: &Weights,
+        arguments: &Arguments,
+    ) -> Result<(), Failure> {
+        let mut numbers = Numbers::default();
+        for phase in phases(arguments)? {
+            if arguments.budget.is_some_and(|budget| self.start.elapsed() > Duration::from_secs(budget)) {
+                println!("{} {} {}: no time left", workload.name(), mode.name(), phase.name());
+                continue;
+            }
+            let first = First { workload, mode, phase, weights };
+            match Cell::measure(&first, &mut numbers, arguments) {
+                Ok(cell) => {
+                    cell.print();
+                    self.cells.push(cell.json());
+                }
+                Err(error) => {
+                    println!("{} {} {}: {error}", workload.name(), mode.name(), phase.name());
+                    self.cells.push(first.failed(&error));
+                    self.right = false;
+                }
+            }
+        }
+        self.numerics.extend(numbers.json(workload, mode.name()));
+        Ok(())
+    }
+
+    fn write(&self, arguments: &Arguments) -> Result<(), Failure> {
+        let device = arguments.common.device()?;
+        arguments.common.write(&json!({
+            "schema": "bench-v1", "variant": variant(arguments).name(),
+            "engine": { "name": "meganeura", "version": env!("CARGO_PKG_VERSION") },
+            "device": { "name": device.info().name, "backend": device.info().backend },
+            "environment": { "driver": device.info().driver, "peak_bytes": "planned, which is what is allocated" },
+            "protocol": {
+                "warmup_calls_min": WARMUP_CALLS, "warmup_seconds_min": warmup(arguments).as_secs_f64(),
+                "samples": repeats(arguments), "clock": "host, waited for after every call", "compile_cache": "cold",
+            },
+            "cells": self.cells, "numerics": self.numerics,
+        }))
+    }
+}
+
+fn phases(arguments: &Arguments) -> Result<Vec<Phase>, Failure> {
+    let find = |name: &String| {
+        Phase::ALL.into_iter().find(|phase| phase.name() == name).ok_or_else(|| format!("there is no phase {name:?}"))
     };
-    warm(&mut ready)?;
-    let (repeats, steps) =
-        (repeats(arguments), arguments.steps.unwrap_or(if arguments.common.quick { 5 } else { 100 }).max(1));
-    let samples = (0..repeats).map(|_| ready.alone()).collect::<Result<Vec<f64>, _>>()?;
-    let dispatches = dispatch_seconds(&mut ready.session, repeats)?;
-    warm(&mut ready)?;
-    let few = repeats.min(15);
-    let queued = median((0..few).map(|_| queued_seconds(&mut ready.session, steps)).collect::<Result<_, _>>()?);
-    let fed = median((0..few).map(|_| ready.fed(steps)).collect::<Result<_, _>>()?);
-    let losses = [first_loss, ready.loss()?];
-    let plan = ready.session.plan();
-    let family = |dispatch: &meganeura::memory::Dispatch| dispatch.family(&plan.kernels[dispatch.kernel]);
-    let labels = plan.dispatches.iter().map(|dispatch| format!("{} [{}]", dispatch.label, family(dispatch))).collect();
-    let path = path.0;
-    let (workload, peak_bytes, stages) = (workload.name, ready.planned_bytes, ready.stages);
-    Ok(Cell { workload, path, batch, stages, peak_bytes, labels, samples, dispatches, queued, fed, losses })
+    Ok(arguments.phases.iter().map(find).collect::<Result<_, _>>()?)
 }
