@@ -63,6 +63,22 @@ pub enum DataError {
         /// Bytes by the header, `u64::MAX` if even that overflows.
         found: u64,
     },
+    /// A file without a header, or what it unpacks to, is longer than a reader accepts.
+    #[error("{path}: is longer than the {limit} bytes that are read at most")]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that are accepted.
+        limit: u64,
+    },
+    /// A text is no UTF-8.
+    #[error("{path}: is no UTF-8 text: byte {offset} begins no character")]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// Bytes before the first that is wrong.
+        offset: usize,
+    },
     /// A dimension in the header is not what the data set has.
     #[error("{path}: has {found} {dimension}, expected {expected}")]
     Extent {

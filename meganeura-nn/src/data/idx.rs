@@ -3,16 +3,12 @@
 //! Files are not trusted: memory grows with the bytes that are really there, never beyond the header's claim nor the
 //! caller's limit, so neither a claim of 2³² items nor a compressed stream that unpacks without end costs more.
 
-use super::DataError;
-use flate2::bufread::MultiGzDecoder;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use super::{DataError, source};
+use std::io::{self, Read};
 use std::path::Path;
 
 /// The element type `u8` in an IDX header.
 const UNSIGNED_BYTE: u8 = 0x08;
-/// The first bytes of every gzip stream (RFC 1952, 2.3.1).
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// A tensor of bytes read from an IDX file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,14 +19,6 @@ pub struct Idx<const RANK: usize> {
     pub bytes: Vec<u8>,
 }
 
-/// Opens a file, but nothing that could block for ever, such as a pipe.
-fn open_regular(path: &Path) -> io::Result<File> {
-    match std::fs::metadata(path)?.is_file() {
-        true => File::open(path),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
-    }
-}
-
 impl<const RANK: usize> Idx<RANK> {
     /// Reads a file, raw or gzip (told by its first bytes), of at most `limit` bytes of data.
     ///
@@ -38,14 +26,7 @@ impl<const RANK: usize> Idx<RANK> {
     /// [`DataError`] if it cannot be read, is no IDX file of `u8` with `RANK` dimensions, or is shorter or longer than
     /// its header says.
     pub fn read(path: &Path, limit: u64) -> Result<Idx<RANK>, DataError> {
-        let opened = open_regular(path).map(|file| BufReader::with_capacity(1 << 16, file));
-        let mut file = opened.map_err(|source| DataError::Read { path: path.into(), source })?;
-        let start = file.fill_buf().map_err(|source| DataError::Read { path: path.into(), source })?;
-        if start.starts_with(&GZIP_MAGIC) {
-            Self::decode(MultiGzDecoder::new(file), path, limit)
-        } else {
-            Self::decode(file, path, limit)
-        }
+        Self::decode(source::open(path)?, path, limit)
     }
 
     /// Reads an uncompressed stream to its end; `path` is for errors only.

@@ -6,9 +6,12 @@ mod error;
 pub mod idx;
 mod loader;
 mod mnist;
+mod source;
+mod text;
 
 pub use batches::{Batches, shuffled};
 pub use dataset::{Dataset, Field, ItemError, Map, Subset};
 pub use error::DataError;
 pub use loader::{Batch, Loader, LoaderError, LoaderOptions, LoaderState, Partial};
 pub use mnist::{LabelledImages, Mnist};
+pub use text::{TextWindows, UnknownCharacter, Vocabulary, read_text};

@@ -5,3 +5,4 @@
 mod folder;
 mod loader;
 mod mnist;
+mod text;
