@@ -1,24 +1,10 @@
-//! The example `mnist`, run as a user runs it, on a small part of the data.
+//! The example `mnist`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
-
+use crate::{REPOSITORY, example};
 use meganeura::nn::data::{LabelledImages, Mnist};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
-
-/// The program, freshly built in the profile of this test.
-fn example() -> PathBuf {
-    let deps = std::env::current_exe().unwrap();
-    let profile = deps.parent().unwrap().parent().unwrap();
-    let release: &[&str] = if profile.ends_with("release") { &["--release"] } else { &[] };
-    let build = ["build", "--quiet", "--offline", "--workspace", "--example", "mnist"];
-    let status = Command::new(env!("CARGO")).args(build).args(release).current_dir(REPOSITORY).status().unwrap();
-    assert!(status.success());
-    profile.join("examples").join("mnist").with_extension(std::env::consts::EXE_EXTENSION)
-}
 
 /// A fresh folder with the first images of MNIST, removed at the end of a test.
 struct Folder(PathBuf);
@@ -34,7 +20,7 @@ impl Folder {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(example());
+        let mut command = Command::new(example("mnist"));
         command.arg("--data").arg(&self.0).arg("--checkpoint").arg(self.0.join("weights")).current_dir(&self.0);
         command.args(arguments).env_remove("MEGANEURA_DEVICE").env("MEGANEURA_CACHE", "off").output().unwrap()
     }
