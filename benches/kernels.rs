@@ -7,6 +7,8 @@
 //! ```
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+#[path = "kernels/attention.rs"]
+mod attention;
 #[path = "kernels/cases.rs"]
 mod cases;
 mod common;
@@ -17,6 +19,7 @@ mod operands;
 #[path = "kernels/product.rs"]
 mod product;
 
+use attention::ATTENTIONS;
 use cases::{Built, CASES};
 use clap::Parser;
 use common::{Common, Failure, clocks_down, median, queued_seconds, spin};
@@ -37,6 +40,8 @@ const SHAPES: &str = "128x576x576:nt,128x576x192:nt,128x576x1536:nt,128x1536x576
     4x2048x1000:nt,1024,2048,4096,4096:nt,4096:f16,4096:accelerated,4096x4096x1,8192x8192x1,8192x8192x1:tn";
 /// The same layouts and types, small enough for a software GPU.
 const QUICK: &str = "64,128,256,256:nt,256:f16,256:accelerated,32x72x192,256x256x1,256x256x1:tn";
+/// The most work of a program that is not left out with `--quick`.
+const QUICK_COST: Cost = Cost { flops: 200_000_000, bytes_read: 50_000_000, bytes_written: 50_000_000 };
 /// How long a program runs before it is timed.
 const SPIN_TIME: Duration = Duration::from_millis(300);
 
@@ -46,7 +51,8 @@ const SPIN_TIME: Duration = Duration::from_millis(300);
 struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Families or parts of names: product, convolution, softmax, norm, loss, sum, map, gather, permute [default: all]
+    /// Families or parts of names: product, convolution, attention, softmax, norm, rope, loss, sum, map, gather, permute
+    /// [default: all]
     only: Vec<String>,
     /// Only these products, as ROWSxDEPTHxCOLS or a side, with `:nt`, `:tn` or `:tt` for operands that are stored transposed,
     /// `:f16` for f16 operands and an f32 result, `:accelerated` for f32 operands that may be rounded
@@ -87,12 +93,22 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
         ceilings.bytes * 1e-9,
         Cell::HEADER
     );
-    let mut cells = Vec::new();
+    let (mut cells, mut left_out) = (Vec::new(), 0);
     for subject in subjects {
         let name = subject.name.clone();
-        let cell = measure(&device, subject, arguments).map_err(|error| format!("{name}: {error}"))?;
-        println!("{}", cell.row(&ceilings));
-        cells.push(cell);
+        match measure(&device, subject, arguments).map_err(|error| format!("{name}: {error}"))? {
+            Some(cell) => {
+                println!("{}", cell.row(&ceilings));
+                cells.push(cell);
+            }
+            None => left_out += 1,
+        }
+    }
+    if left_out > 0 {
+        println!("{left_out} large programs left out (--quick)");
+    }
+    if cells.iter().any(|cell| cell.subject.family == "attention") {
+        println!("{}", attention::memory(&device)?);
     }
     arguments.common.write(&json!({
         "device": device.info().to_string(), "driver": device.info().driver,
@@ -125,6 +141,13 @@ fn subjects(arguments: &Arguments, device: &Device) -> Result<Vec<Subject>, Fail
                 subjects.push(Subject { family: "convolution", name, built, product: None });
             }
         }
+        for attention in ATTENTIONS {
+            for (suffix, backward) in [("", false), (", backward", true)] {
+                let built = Built::new(|tensors| attention.build(tensors, backward))?;
+                let name = format!("{}{suffix}", attention.name);
+                subjects.push(Subject { family: "attention", name, built, product: None });
+            }
+        }
         for case in CASES {
             let built = Built::new(case.build)?;
             subjects.push(Subject { family: case.family, name: case.name.to_owned(), built, product: None });
@@ -137,13 +160,20 @@ fn subjects(arguments: &Arguments, device: &Device) -> Result<Vec<Subject>, Fail
     Ok(subjects.into_iter().filter(wanted).collect())
 }
 
-fn measure(device: &Device, subject: Subject, arguments: &Arguments) -> Result<Cell, Error> {
+/// Nothing if the program is left out.
+fn measure(device: &Device, subject: Subject, arguments: &Arguments) -> Result<Option<Cell>, Error> {
     let quick = arguments.common.quick;
     let repeats = arguments.repeats.unwrap_or(if quick { 3 } else { 15 }).max(1);
     let steps = arguments.steps.unwrap_or(if quick { 2 } else { 20 }).max(1);
     let numerics = subject.product.as_ref().map(|product| product.numerics).unwrap_or_default();
     let start = Instant::now();
     let program = compile(&subject.built.graph, &Options { numerics, ..Options::default() }, device.caps(), None)?;
+    let planned = program.report.planned_bytes;
+    let kernels = program.plan.dispatches.iter().map(|dispatch| &program.plan.kernels[dispatch.kernel]);
+    let cost: Cost = kernels.map(Cost::of).sum();
+    if quick && (cost.flops > QUICK_COST.flops || cost.bytes() > QUICK_COST.bytes()) {
+        return Ok(None);
+    }
     let store = StateStore::for_program(device, &program)?;
     let operands = subject.product.as_ref().map(Operands::random);
     let compiled = start.elapsed().as_secs_f64();
@@ -164,10 +194,9 @@ fn measure(device: &Device, subject: Subject, arguments: &Arguments) -> Result<C
     };
     let plan = session.plan();
     let kernels = plan.dispatches.iter().map(|dispatch| (dispatch, &plan.kernels[dispatch.kernel]));
-    let cost = kernels.clone().map(|(_, kernel)| Cost::of(kernel)).sum();
     let families = kernels.clone().map(|(dispatch, kernel)| dispatch.family(kernel)).collect();
     let specs = kernels.map(|(dispatch, _)| format!("{:?}", dispatch.spec)).collect();
-    Ok(Cell { subject, families, specs, compile, cost, gpu, wall: median(wall), error })
+    Ok(Some(Cell { subject, families, specs, compile, cost, planned, gpu, wall: median(wall), error }))
 }
 
 /// What was measured of one program.
@@ -179,6 +208,8 @@ struct Cell {
     /// Seconds from graph to plan, and from plan to session.
     compile: [f64; 2],
     cost: Cost,
+    /// Bytes of all buffers.
+    planned: usize,
     /// Seconds of a step by the device's timestamps.
     gpu: Option<f64>,
     /// Seconds of a step when several are queued.
@@ -239,7 +270,7 @@ impl Cell {
             "plan_seconds": plan, "session_seconds": session, "gpu_seconds": self.gpu, "wall_seconds": self.wall,
             "flops": self.cost.flops, "bytes_read": self.cost.bytes_read, "bytes_written": self.cost.bytes_written,
             "gflop_per_second": flops * 1e-9, "gb_per_second": bytes * 1e-9, "share_of_flops": shares[0],
-            "share_of_bytes": shares[1], "error": self.error, "right": self.is_right(),
+            "share_of_bytes": shares[1], "planned_bytes": self.planned, "error": self.error, "right": self.is_right(),
         })
     }
 }

@@ -42,10 +42,21 @@ pub const CASES: &[Case] = &[
     Case {
         family: "norm",
         name: "whisper layer norm, gradient",
-        build: |t| gradient(t, [1500, 384], |x| normalised(x)),
+        build: |t| gradient(t, [1500, 384], |x| layer_norm(t, x)),
     },
     Case { family: "norm", name: "smollm2 RMS norm 128×576", build: |t| rms_norm(t, t.floats([128, 576])) },
-    Case { family: "norm", name: "unet group norm 16×(4×32×32)", build: |t| normalised(t.floats([16, 4096])) },
+    Case { family: "norm", name: "smollm2 RMS norm, gradient", build: |t| gradient(t, [128, 576], |x| rms_norm(t, x)) },
+    Case {
+        family: "norm", name: "unet group norm 16 of 64×32²", build: |t| group_norm(t, t.floats([1, 64, 32, 32]))
+    },
+    Case {
+        family: "norm",
+        name: "unet group norm, gradient",
+        build: |t| gradient(t, [1, 64, 32, 32], |x| group_norm(t, x)),
+    },
+    Case { family: "rope", name: "smollm2 rope 9×128×64", build: |t| rope(t.floats([1, 9, 128, 64])) },
+    Case { family: "rope", name: "smollm2 rope 9×2048×64", build: |t| rope(t.floats([1, 9, 2048, 64])) },
+    Case { family: "rope", name: "smollm2 rope, gradient", build: |t| gradient(t, [1, 9, 2048, 64], rope) },
     Case {
         family: "loss",
         name: "smollm2 cross-entropy 128×49152",
@@ -117,6 +128,11 @@ impl<'g> Tensors<'g> {
         self.builder.state(StateSpec { group: name.clone(), name, ty, init })
     }
 
+    /// Has one more output computed.
+    pub fn output(&self, name: &str, value: Value<'g>) {
+        self.builder.output(name, value);
+    }
+
     /// Floats in (0, 1).
     pub fn floats(&self, shape: impl Into<Shape>) -> Value<'g> {
         self.state(TensorType::new(DType::F32, shape))
@@ -130,7 +146,7 @@ impl<'g> Tensors<'g> {
     }
 }
 
-/// The gradient of a function of one tensor: what it does with a random cotangent.
+/// The gradient of a function with respect to its operand, for a random cotangent.
 fn gradient<'g>(t: &Tensors<'g>, shape: impl Into<Shape>, f: impl Fn(Value<'g>) -> Value<'g>) -> Value<'g> {
     let x = t.floats(shape);
     toward(t, f(x), x)
@@ -138,29 +154,36 @@ fn gradient<'g>(t: &Tensors<'g>, shape: impl Into<Shape>, f: impl Fn(Value<'g>) 
 
 /// The gradient of `y` with respect to `x`, for a random cotangent.
 pub fn toward<'g>(t: &Tensors<'g>, y: Value<'g>, x: Value<'g>) -> Value<'g> {
+    toward_all(t, y, &[x])[0]
+}
+
+/// The gradients of `y` with respect to each of `xs`, for a random cotangent.
+pub fn toward_all<'g>(t: &Tensors<'g>, y: Value<'g>, xs: &[Value<'g>]) -> Vec<Value<'g>> {
     let cotangent = t.floats(y.shape());
-    t.builder.gradients((y * cotangent).sum_all(), &[x])[0]
+    t.builder.gradients((y * cotangent).sum_all(), xs)
 }
 
 fn square(x: Value<'_>) -> Value<'_> {
     x * x
 }
 
-/// Rows of mean 0 and variance 1.
-fn normalised(x: Value<'_>) -> Value<'_> {
-    let rows = x.shape()[0];
-    let centred = x - x.mean([1]).reshape([rows, 1]);
-    centred * (square(centred).mean([1]).reshape([rows, 1]) + 1e-5).rsqrt()
-}
-
 fn layer_norm<'g>(t: &Tensors<'g>, x: Value<'g>) -> Value<'g> {
     let width = x.shape()[1];
-    normalised(x) * t.floats([width]) + t.floats([width])
+    x.layer_norm(1, 1e-5) * t.floats([width]) + t.floats([width])
 }
 
 fn rms_norm<'g>(t: &Tensors<'g>, x: Value<'g>) -> Value<'g> {
-    let [rows, width] = [x.shape()[0], x.shape()[1]];
-    x * (square(x).mean([1]).reshape([rows, 1]) + 1e-5).rsqrt() * t.floats([width])
+    x.rms_norm(1, 1e-5) * t.floats([x.shape()[1]])
+}
+
+fn group_norm<'g>(t: &Tensors<'g>, x: Value<'g>) -> Value<'g> {
+    let [weight, bias] = [(); 2].map(|()| t.floats([x.shape()[1]]).along(1, x));
+    x.group_norm(16, 1e-5) * weight + bias
+}
+
+/// By SmolLM2's base.
+fn rope(x: Value<'_>) -> Value<'_> {
+    x.rope(&Rope { base: 1e5, ..Rope::default() })
 }
 
 fn cross_entropy<'g>(t: &Tensors<'g>, logits: Value<'g>) -> Value<'g> {

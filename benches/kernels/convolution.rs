@@ -4,10 +4,13 @@ use crate::cases::{Tensors, toward};
 use meganeura::compose::ConvOptions;
 use meganeura::prelude::*;
 
-/// `[batch, channels, side, side]` with `outputs` filters of `taps`², zeros around so that stride 1 keeps the side.
+/// `[batch, channels, side…]` with `outputs` filters of `taps` along each dimension, zeros around so that stride 1 keeps the
+/// side.
 #[derive(Clone, Copy)]
 pub struct Convolution {
     pub name: &'static str,
+    /// Spatial dimensions.
+    pub rank: usize,
     pub input: [usize; 3],
     pub outputs: usize,
     pub taps: usize,
@@ -23,7 +26,12 @@ pub enum Direction {
 }
 
 const fn conv(name: &'static str, input: [usize; 3], outputs: usize, taps: usize, stride: usize) -> Convolution {
-    Convolution { name, input, outputs, taps, stride }
+    Convolution { name, rank: 2, input, outputs, taps, stride }
+}
+
+/// Of a sequence.
+const fn conv1d(name: &'static str, input: [usize; 3], outputs: usize, taps: usize, stride: usize) -> Convolution {
+    Convolution { rank: 1, ..conv(name, input, outputs, taps, stride) }
 }
 
 /// Every one.
@@ -35,13 +43,17 @@ pub const CONVOLUTIONS: &[Convolution] = &[
     conv("resnet 4×512×7² 3×3", [4, 512, 7], 512, 3, 1),
     conv("unet 1×64×32² 3×3", [1, 64, 32], 64, 3, 1),
     conv("unet 1×512×8² 3×3", [1, 512, 8], 256, 3, 1),
+    conv("unet 1×128×16² 3×3/2", [1, 128, 16], 128, 3, 2),
+    conv1d("whisper 1×80×3000 3", [1, 80, 3000], 384, 3, 1),
+    conv1d("whisper 1×384×3000 3/2", [1, 384, 3000], 384, 3, 2),
 ];
 
 impl Convolution {
     pub fn build<'g>(&self, t: &Tensors<'g>, direction: Direction) -> Value<'g> {
         let [batch, channels, side] = self.input;
-        let x = t.floats([batch, channels, side, side]);
-        let weight = t.floats([self.outputs, channels, self.taps, self.taps]);
+        let along = |leading: [usize; 2], extent: usize| [&leading[..], &vec![extent; self.rank]].concat();
+        let x = t.floats(along([batch, channels], side));
+        let weight = t.floats(along([self.outputs, channels], self.taps));
         let options = ConvOptions::default().stride(self.stride).padding(self.taps / 2);
         let y = x.conv(weight, &options);
         match direction {
