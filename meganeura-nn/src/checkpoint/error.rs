@@ -6,7 +6,7 @@ use meganeura_wgpu::DeviceError;
 use safetensors::SafeTensorError;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A checkpoint could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +85,30 @@ pub enum CheckpointError {
         path: PathBuf,
         /// All differences.
         differences: Differences,
+    },
+    /// The JSON beside the states is not what it should be, or the caller's parts are not representable.
+    #[error("{path}: not the progress of a training: {source}")]
+    Progress {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: serde_json::Error,
+    },
+    /// The JSON beside the states is larger than is read.
+    #[error("{path}: {bytes} bytes, the most that is read is {limit}")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        bytes: u64,
+        /// The most.
+        limit: u64,
+    },
+    /// Another process, or another value in this one, writes checkpoints there.
+    #[error("{path}: another process writes checkpoints there")]
+    InUse {
+        /// The folder.
+        path: PathBuf,
     },
     /// The device refused to read or write a state.
     #[error("{path}: tensor {tensor:?}: {source}")]
@@ -186,4 +210,10 @@ impl fmt::Display for Differences {
         let text: Vec<String> = named.map(|(kind, names)| format!("{kind}: {}", names.join(", "))).collect();
         f.write_str(&text.join("; "))
     }
+}
+
+/// What makes an error of the operating system one of ours.
+pub(super) fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> CheckpointError + use<> {
+    let path = path.to_path_buf();
+    move |source| CheckpointError::Io { path, action, source }
 }

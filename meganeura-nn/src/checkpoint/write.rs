@@ -1,5 +1,6 @@
 //! Writing files that are whole or not there.
 
+use super::error::failed;
 use super::{CheckpointError, convert};
 use meganeura_core::dtype::DType;
 use meganeura_core::shape::TensorType;
@@ -128,10 +129,6 @@ pub(super) fn whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), CheckpointError> {
-    let failed = |path: &Path, action| {
-        let path = path.to_path_buf();
-        move |source| CheckpointError::Io { path, action, source }
-    };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));

@@ -1,10 +1,13 @@
-//! Checkpoints: files, what is loaded from them, and files that lie.
+//! Checkpoints: files, folders of them, what is loaded from them, files that lie, and processes that are killed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod files;
+mod folder;
 mod hostile;
 mod load;
+mod resume;
+mod training;
 
 use meganeura_core::dtype::DType;
 use meganeura_core::memory::{StateLayout, StateSlot};
@@ -53,4 +56,14 @@ fn store(names: &[&str], extent: usize) -> StateStore {
         |(at, name): (usize, &&str)| StateSlot { name: name.to_string(), ty: ty.clone(), arena: 0, offset: 64 * at };
     let layout = StateLayout { arenas: vec![64 * names.len()], states: names.iter().enumerate().map(slot).collect() };
     StateStore::new(&Device::cpu(), &layout).unwrap()
+}
+
+/// Selectors of the CPU device, and of the first adapter if there is one.
+fn devices() -> Vec<&'static str> {
+    if meganeura_wgpu::adapters().is_empty() {
+        assert!(std::env::var_os("MEGANEURA_REQUIRE_GPU").is_none(), "a GPU is required, but there is no adapter");
+        eprintln!("SKIPPED: no adapter; on the CPU device alone");
+        return vec!["cpu"];
+    }
+    vec!["cpu", "0"]
 }
