@@ -1,5 +1,6 @@
 //! What can be wrong with a data set on disk.
 
+use super::CsvError;
 use std::io;
 use std::path::PathBuf;
 
@@ -78,6 +79,14 @@ pub enum DataError {
         path: PathBuf,
         /// Bytes before the first that is wrong.
         offset: usize,
+    },
+    /// A table of comma-separated values is damaged or has not what was asked for.
+    #[error("{path}: {source}")]
+    Csv {
+        /// The file.
+        path: PathBuf,
+        /// The reason, with the line.
+        source: CsvError,
     },
     /// A dimension in the header is not what the data set has.
     #[error("{path}: has {found} {dimension}, expected {expected}")]

@@ -1,6 +1,7 @@
 //! Data sets on disk and their division into batches.
 
 mod batches;
+mod csv;
 mod dataset;
 mod error;
 pub mod idx;
@@ -10,6 +11,7 @@ mod source;
 mod text;
 
 pub use batches::{Batches, shuffled};
+pub use csv::{ColumnType, CsvError, CsvOptions, CsvTable};
 pub use dataset::{Dataset, Field, ItemError, Map, Subset};
 pub use error::DataError;
 pub use loader::{Batch, Loader, LoaderError, LoaderOptions, LoaderState, Partial};
