@@ -218,6 +218,13 @@ impl Index {
         self.terms.iter().fold(self.offset, |sum, term| sum + term.stride * atom(&term.atom))
     }
 
+    /// The same index with 0 for axes of one element, apart from those inside quotients and remainders.
+    #[must_use]
+    pub fn without_unit_axes(&self, axes: &[usize]) -> Index {
+        let varies = |term: &&Term| !matches!(term.atom, Atom::Axis(axis) if axes.get(axis) == Some(&1));
+        Index { offset: self.offset, terms: self.terms.iter().filter(varies).cloned().collect() }
+    }
+
     /// Whether the coordinate of `axis` has any part in this index.
     pub fn uses_axis(&self, axis: usize) -> bool {
         self.terms.iter().any(|term| match &term.atom {

@@ -231,7 +231,9 @@ impl<'a> Clustering<'a> {
         let operand = &self.graph.node(node.operands[0]).ty.shape;
         let trailing = reduce.axes.iter().copied().eq(operand.rank() - folded.len()..operand.rank());
         let (located, position) = self.located[node.operands[0].index()].as_ref()?;
-        let identity = position.iter().enumerate().all(|(dim, at)| *at == Index::axis(dim));
+        let axes = self.clusters[cluster].extents();
+        let own = |dim: usize| Index::axis(dim).without_unit_axes(&axes);
+        let identity = position.iter().enumerate().all(|(dim, at)| at.without_unit_axes(&axes) == own(dim));
         let fits = self.clusters[cluster].kind == Kind::Map
             && *located == cluster
             && identity

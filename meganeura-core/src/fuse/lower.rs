@@ -11,6 +11,7 @@ use crate::kernel::{
 use crate::layout::Layouts;
 use crate::ops::{Lowering, Operation};
 use crate::scalar::Scalar;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A kernel under construction over a space of axes.
@@ -70,9 +71,10 @@ impl KernelBuilder {
 
     /// The scalar of a node at `coords`.
     pub(super) fn pull(&mut self, around: Surroundings<'_>, id: NodeId, coords: &[Index]) -> Result<ExprId, Mismatch> {
+        let coords = &*self.settled(coords);
         if let Some(position) = around.members.get(&id) {
             // A member lies in this kernel at one point only; elsewhere it would have to be in memory already.
-            return if position == coords { self.member(around, id) } else { Err(Mismatch) };
+            return if *self.settled(position) == *coords { self.member(around, id) } else { Err(Mismatch) };
         }
         if around.classes[id.index()] != Class::Inline {
             return Ok(self.load(around.graph, around.layouts, id, coords));
@@ -84,6 +86,15 @@ impl KernelBuilder {
         let made = self.point(around, id, coords)?;
         self.pulled.insert(key, made);
         Ok(made)
+    }
+
+    /// The same coordinates with 0 for the coordinate of an axis of one element: reshapes simplify it so, and an element is at
+    /// its place however the place was found.
+    fn settled<'i>(&self, coords: &'i [Index]) -> Cow<'i, [Index]> {
+        match self.extents.contains(&1) {
+            true => coords.iter().map(|coord| coord.without_unit_axes(&self.extents)).collect(),
+            false => Cow::Borrowed(coords),
+        }
     }
 
     /// The scalar of a member of the kernel at its own position: computed, not loaded.

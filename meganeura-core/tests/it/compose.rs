@@ -99,6 +99,8 @@ fn rows_take_few_passes() {
     let x: &[usize] = &[4096, 768];
     let logits: &[usize] = &[4096, 1000];
     let image: &[usize] = &[64, 128, 28, 28];
+    // A batch of one: its axis has a single coordinate, which reshapes write as 0.
+    let one: &[usize] = &[1, 128, 576];
     // Kernels forward, and forward and backward together.
     type Row = (&'static str, [usize; 2], [usize; 2]);
     let found: Vec<Row> = vec![
@@ -106,6 +108,9 @@ fn rows_take_few_passes() {
         ("log_softmax", dispatches(&[x], |x| x[0].log_softmax(1)), [1, 2]),
         ("layer_norm", dispatches(&[x, &[768], &[768]], |x| x[0].layer_norm(1, 1e-5) * x[1] + x[2]), [1, 3]),
         ("rms_norm", dispatches(&[x, &[768]], |x| x[0].rms_norm(1, 1e-5) * x[1]), [1, 3]),
+        ("layer_norm of one", dispatches(&[one, &[576], &[576]], |x| x[0].layer_norm(1, 1e-5) * x[1] + x[2]), [1, 3]),
+        ("rms_norm of one", dispatches(&[one, &[576]], |x| x[0].rms_norm(1, 1e-5) * x[1]), [1, 3]),
+        ("softmax of one", dispatches(&[one], |x| x[0].softmax(2)), [1, 1]),
         ("group_norm", dispatches(&[image], |x| x[0].group_norm(32, 1e-5)), [2, 3]),
         ("instance_norm", dispatches(&[image], |x| x[0].instance_norm(1e-5)), [1, 1]),
         ("batch_norm", dispatches(&[image], |x| x[0].batch_norm(1e-5).value), [1, 1]),
