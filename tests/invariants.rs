@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const CRATES: [&str; 3] = ["meganeura-core", "meganeura-wgpu", "meganeura-nn"];
-const NUMBERS: [(char, u32); 8] = [('G', 7), ('L', 2), ('R', 5), ('P', 5), ('K', 5), ('S', 3), ('M', 9), ('W', 3)];
+const NUMBERS: [(char, u32); 8] = [('G', 7), ('L', 2), ('R', 5), ('P', 5), ('K', 5), ('S', 3), ('M', 9), ('W', 4)];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -112,6 +112,26 @@ fn classifier_step_agrees_with_the_oracle() {
     }
 }
 
+/// A product's sum is kept in f32; what goes on from it in the same kernel has the product's own type.
+#[test]
+fn halves_are_multiplied_and_go_on_as_halves() {
+    let g = Builder::new();
+    let [a, b, c] = [("a", [5, 7]), ("b", [7, 6]), ("c", [5, 6])]
+        .map(|(name, shape)| g.input(name, TensorType::new(DType::F16, shape)));
+    let y = a.matmul(b).tanh() * c;
+    g.output("y", y);
+    g.output("da", g.gradients(y.sum_all(), &[a])[0]);
+    let graph = g.finish().unwrap();
+    let values = |(seed, (name, shape)): (usize, (&str, [usize; 2]))| {
+        let values = numbers(shape[0] * shape[1], seed as u32).into_iter().map(|x| DType::F16.round(x)).collect();
+        (name.to_string(), Array::new(TensorType::new(DType::F16, shape), values))
+    };
+    let inputs = [("a", [5, 7]), ("b", [7, 6]), ("c", [5, 6])].into_iter().enumerate().map(values).collect();
+    let options = Options { verify: true, ..Options::default() };
+    let program = compile(&graph, &options, &Caps { f16: true, ..Caps::base() }, None).unwrap();
+    assert_agrees(&graph, &program, &inputs, &HashMap::new());
+}
+
 #[test]
 fn mnist_step_takes_few_dispatches() {
     let graph = classifier(64, &[784, 128, 10]);

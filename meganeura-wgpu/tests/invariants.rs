@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
+#[path = "invariants/translation.rs"]
+mod translation;
 
 use meganeura_core::dtype::DType;
 use meganeura_core::index::Index;

@@ -126,7 +126,11 @@ impl KernelBuilder {
             Lowering::Stream { .. } => self.streamed(around, id),
         };
         self.mask = mask;
-        let made = made?;
+        let mut made = made?;
+        if self.dtypes[made.0 as usize] != node.ty.dtype {
+            // Sums of products are kept in f32, whatever they are sums for.
+            made = self.add(Expr::Cast(made, node.ty.dtype));
+        }
         self.pulled.insert(key, made);
         Ok(made)
     }
@@ -231,15 +235,13 @@ impl KernelBuilder {
         }
     }
 
-    /// Stores a member (converted to the node's type, where a sum has another) in a tensor of its own.
+    /// Stores a member in a tensor of its own.
     pub(super) fn store(&mut self, around: Surroundings<'_>, id: NodeId, to: Source) -> Result<(), Mismatch> {
         let ty = around.graph.node(id).ty.clone();
         let value = match around.members.contains_key(&id) {
             true => self.member(around, id)?,
             false => return Err(Mismatch),
         };
-        let value =
-            if self.dtypes[value.0 as usize] == ty.dtype { value } else { self.add(Expr::Cast(value, ty.dtype)) };
         let index = around.layouts.linear(id, &around.members[&id], &ty.shape);
         let per_element =
             (0..self.axes.len()).any(|axis| self.axes[axis].role == Role::Reduce && index.uses_axis(axis));

@@ -1,9 +1,12 @@
 //! Validation and translation of a module by naga, with exactly the capabilities that the module declares.
 
+#[path = "apple.rs"]
+mod apple;
+
 use meganeura_wgpu::wgsl::Module;
 use naga::Statement;
 use naga::back::{hlsl, msl, spv};
-use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
+use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
 /// W1: panics with the text if any tool refuses it.
 pub fn check(module: &Module) {
@@ -27,13 +30,13 @@ pub fn check(module: &Module) {
     let version = if module.needs.cooperative { (1, 6) } else { (1, 3) };
     let options = spv::Options { lang_version: version, ..Default::default() };
     spv::write_vec(&parsed, &info, &options, None).unwrap_or_else(|e| panic!("SPIR-V: {e}\n{source}"));
-    let options = msl::Options {
-        lang_version: (2, 3),
-        fake_missing_bindings: true,
-        zero_initialize_workgroup_memory: false,
-        ..Default::default()
-    };
-    msl::write_string(&parsed, &info, &options, &Default::default()).unwrap_or_else(|e| panic!("MSL: {e}\n{source}"));
+    // Apple's GPUs have matrices of 8×8 alone: larger ones are never printed for them.
+    if !source.contains("coop_mat16x16") {
+        let text = metal(&parsed, &info);
+        if let Some(reason) = apple::refusal(&text) {
+            panic!("MSL has {reason}\n{text}");
+        }
+    }
     if !module.needs.cooperative {
         let options = hlsl::Options { shader_model: hlsl::ShaderModel::V6_2, ..Default::default() };
         let (pipeline, mut text) = (hlsl::PipelineOptions::default(), String::new());
@@ -44,6 +47,28 @@ pub fn check(module: &Module) {
         let less = Capabilities::SHADER_FLOAT16.complement() & capabilities(module.needs);
         assert!(Validator::new(ValidationFlags::all(), less).validate(&parsed).is_err(), "f16 is not used:\n{source}");
     }
+}
+
+fn metal(parsed: &naga::Module, info: &ModuleInfo) -> String {
+    let options = msl::Options {
+        lang_version: (2, 3),
+        fake_missing_bindings: true,
+        zero_initialize_workgroup_memory: false,
+        ..Default::default()
+    };
+    let written = msl::write_string(parsed, info, &options, &Default::default());
+    written.unwrap_or_else(|error| panic!("MSL: {error}")).0
+}
+
+/// Why Apple's compiler would not take what naga makes of a text, if it would not.
+#[allow(dead_code)]
+pub fn refused_by_apple(source: &str) -> Option<String> {
+    let parsed =
+        naga::front::wgsl::parse_str(source).unwrap_or_else(|e| panic!("{}\n{source}", e.emit_to_string(source)));
+    let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
+    validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SubgroupOperationSet::all());
+    let info = validator.validate(&parsed).unwrap_or_else(|e| panic!("{}\n{source}", e.emit_to_string(source)));
+    apple::refusal(&metal(&parsed, &info))
 }
 
 /// K3, which naga does not check: whether a barrier stands inside an `if` or `switch`. Printed loops around barriers
