@@ -4,7 +4,7 @@ use crate::buffers;
 use crate::device::{Device, Executor, Gpu};
 use crate::error::DeviceError;
 use crate::session::WATCHDOG;
-use crate::transfer;
+use crate::transfer::{self, PendingRead};
 use meganeura_core::cpu::Buffer;
 use meganeura_core::memory::{StateLayout, StateSlot};
 use meganeura_core::pipeline::Program;
@@ -104,6 +104,22 @@ impl StateStore {
             Arenas::Cpu(arenas) => transfer::download_cpu(&arenas[slot.arena], slot.offset, &slot.ty),
             Arenas::Gpu { gpu, buffers } => {
                 transfer::download(gpu, &buffers[slot.arena], slot.offset, &slot.ty, WATCHDOG)
+            }
+        }
+    }
+
+    /// Begins to read the value that a state has after all steps so far; does not wait.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownTensor`], [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    pub fn read_later(&self, name: &str) -> Result<PendingRead, DeviceError> {
+        let slot = self.slot(name)?;
+        match &self.shared.arenas {
+            Arenas::Cpu(arenas) => {
+                transfer::download_cpu(&arenas[slot.arena], slot.offset, &slot.ty).map(PendingRead::ready)
+            }
+            Arenas::Gpu { gpu, buffers } => {
+                transfer::download_later(gpu, &buffers[slot.arena], slot.offset, &slot.ty, WATCHDOG)
             }
         }
     }

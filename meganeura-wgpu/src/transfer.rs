@@ -1,13 +1,15 @@
 //! Tensors between host and device.
 
 use crate::buffers::create_for;
-use crate::device::Gpu;
+use crate::device::{Gpu, MAY_WAIT};
 use crate::error::DeviceError;
 use meganeura_core::cpu;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
 use std::fmt::{self, Display};
-use std::sync::{Arc, OnceLock};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use wgpu::{BufferAsyncError, BufferUsages, CommandEncoderDescriptor, MapMode, SubmissionIndex};
 
@@ -55,7 +57,8 @@ pub(crate) fn download_later(
 
 /// A tensor on its way to the host: see [`Session::read_later`](crate::Session::read_later).
 ///
-/// It holds as much memory as the tensor until it is dropped.
+/// It holds as much memory as the tensor until it is dropped. It can be awaited too, as it must be in a browser, whose only
+/// thread may not wait; elsewhere whoever awaits it asks the device again and again, so [`wait`](Self::wait) costs less.
 #[must_use = "the value is lost if nobody takes it"]
 pub struct PendingRead(Pending);
 
@@ -92,6 +95,27 @@ impl PendingRead {
         match self.0 {
             Pending::Ready(tensor) => Ok(tensor),
             Pending::Coming { gpu, copied, ty, watchdog } => tensor(&ty, &copied.wait(&gpu, watchdog)?),
+        }
+    }
+}
+
+impl Future for PendingRead {
+    type Output = Result<Tensor, DeviceError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Pending::Coming { copied, .. } = &self.0 {
+            // Before it is looked for: what arrives in between wakes too.
+            copied.arrival.wake_later(context.waker());
+        }
+        match self.try_get().transpose() {
+            Some(arrived) => Poll::Ready(arrived),
+            None => {
+                if MAY_WAIT {
+                    // Outside of a browser things arrive while the device is asked for them.
+                    context.waker().wake_by_ref();
+                }
+                Poll::Pending
+            }
         }
     }
 }
@@ -140,9 +164,29 @@ pub(crate) fn read_bytes(
 /// A copy of a range of a buffer, on its way to the host.
 struct Copied {
     staging: wgpu::Buffer,
-    /// Set by wgpu when the copy is done and the host may see it.
-    mapped: Arc<OnceLock<Result<(), BufferAsyncError>>>,
+    arrival: Arc<Arrival>,
     submission: SubmissionIndex,
+}
+
+/// Filled by wgpu's callback, on whatever thread it comes.
+#[derive(Default)]
+struct Arrival {
+    /// Set when the copy is done and the host may see it.
+    mapped: OnceLock<Result<(), BufferAsyncError>>,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Arrival {
+    fn set(&self, result: Result<(), BufferAsyncError>) {
+        self.mapped.get_or_init(|| result);
+        if let Some(waker) = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_later(&self, waker: &Waker) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+    }
 }
 
 impl Copied {
@@ -161,24 +205,22 @@ impl Copied {
 
     fn new(gpu: &Gpu, buffer: &wgpu::Buffer, offset: u64, bytes: u64) -> Result<Copied, DeviceError> {
         let staging = create_for(gpu, "readback", bytes, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
-        let mapped = Arc::new(OnceLock::new());
-        let seen = Arc::clone(&mapped);
+        let arrival = Arc::new(Arrival::default());
+        let seen = Arc::clone(&arrival);
         let submit = || {
             let mut encoder = gpu.device.create_command_encoder(&CommandEncoderDescriptor { label: Some("readback") });
             encoder.copy_buffer_to_buffer(buffer, offset, &staging, 0, bytes);
             let submission = gpu.queue.submit([encoder.finish()]);
-            staging.map_async(MapMode::Read, .., move |result| {
-                seen.get_or_init(|| result);
-            });
+            staging.map_async(MapMode::Read, .., move |result| seen.set(result));
             submission
         };
         let submission = gpu.call(submit).map_err(|error| error.during(READ))?;
-        Ok(Copied { staging, mapped, submission })
+        Ok(Copied { staging, arrival, submission })
     }
 
     /// The bytes, if they have arrived.
     fn bytes(&self) -> Result<Option<Vec<u8>>, DeviceError> {
-        match self.mapped.get() {
+        match self.arrival.mapped.get() {
             Some(Ok(())) => {}
             Some(Err(error)) => return Err(refused(READ, error)),
             None => return Ok(None),

@@ -14,6 +14,9 @@ use wgpu::{Adapter, DeviceDescriptor, ErrorFilter, ExperimentalFeatures, Feature
 /// How long a failed call waits to see whether the device was lost.
 const LOSS_GRACE: Duration = Duration::from_secs(1);
 
+/// Whether a thread may wait for the GPU: in a browser the only one must return for the GPU's answers to come.
+pub(crate) const MAY_WAIT: bool = !cfg!(target_arch = "wasm32");
+
 /// A wgpu device with what is known about its health, and the pipelines made on it.
 pub(crate) struct Gpu {
     pub device: wgpu::Device,
@@ -157,7 +160,7 @@ impl Gpu {
     pub fn call<T>(&self, calls: impl FnOnce() -> T) -> Result<T, CallError> {
         // In a browser no thread may wait for a scope's errors; there they reach the next check.
         let filters = [ErrorFilter::OutOfMemory, ErrorFilter::Validation, ErrorFilter::Internal];
-        let filters = if cfg!(target_arch = "wasm32") { &filters[..0] } else { &filters[..] };
+        let filters = if MAY_WAIT { &filters[..] } else { &filters[..0] };
         let scopes: Vec<_> = filters.iter().map(|filter| self.device.push_error_scope(*filter)).collect();
         // The state that a panic could leave half-changed is wgpu's own, whose locks do not poison; the objects being
         // made are dropped.
@@ -187,7 +190,7 @@ impl Gpu {
         watchdog: Duration,
     ) -> Result<(), DeviceError> {
         self.check()?;
-        if cfg!(target_arch = "wasm32") {
+        if !MAY_WAIT {
             return Err(DeviceError::Unsupported {
                 action: "wait for the GPU",
                 feature: "threads that may wait, as in a browser",

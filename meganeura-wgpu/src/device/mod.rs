@@ -7,7 +7,7 @@ mod gpu;
 mod web;
 
 pub use adapters::{AdapterSummary, Selector, adapters};
-pub(crate) use gpu::{CallError, Gpu};
+pub(crate) use gpu::{CallError, Gpu, MAY_WAIT};
 
 use crate::cache::Cache;
 use crate::error::DeviceError;

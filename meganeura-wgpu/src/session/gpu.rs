@@ -2,7 +2,7 @@
 
 use super::{Report, SessionOptions};
 use crate::buffers::Buffers;
-use crate::device::Gpu;
+use crate::device::{Gpu, MAY_WAIT};
 use crate::error::DeviceError;
 use crate::pipelines::PipelineKey;
 use crate::profile::{StepTimes, timestamps};
@@ -92,9 +92,11 @@ impl GpuProgram {
 
     pub fn step(&mut self) -> Result<(), DeviceError> {
         while self.in_flight.len() >= MAX_IN_FLIGHT {
-            // After a time-out it is still in flight.
-            let Some(oldest) = self.in_flight.front() else { break };
-            self.gpu.wait(oldest.clone(), "finish a step", self.watchdog)?;
+            // After a time-out it is still in flight. Where nobody may wait, who runs ahead is held back by the results that
+            // he awaits.
+            if let Some(oldest) = self.in_flight.front().filter(|_| MAY_WAIT) {
+                self.gpu.wait(oldest.clone(), "finish a step", self.watchdog)?;
+            }
             self.in_flight.pop_front();
         }
         self.in_flight.push_back(self.commands.submit(&self.gpu)?);

@@ -28,6 +28,20 @@ fn a_pending_read_has_the_value_of_its_step() {
 }
 
 #[test]
+fn a_pending_read_can_be_awaited() {
+    for device in devices() {
+        let store = StateStore::new(&device, &layout()).unwrap();
+        let mut session = open(&device, accumulate(), &store, &SessionOptions::default(), 1.0);
+        session.step().unwrap();
+        let (sum, total) = (session.read_later("sum").unwrap(), store.read_later("total").unwrap());
+        session.step().unwrap();
+        let [sum, total] = pollster::block_on(async { [sum.await.unwrap(), total.await.unwrap()] });
+        assert_eq!([sum, total], [ramp(1.0), ramp(1.0)], "{}", device.info());
+        assert!(store.read_later("nothing").is_err());
+    }
+}
+
+#[test]
 fn a_pending_read_arrives_by_itself() {
     for device in devices() {
         let store = StateStore::new(&device, &layout()).unwrap();
