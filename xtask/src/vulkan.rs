@@ -58,7 +58,7 @@ fn descriptions() -> Vec<PathBuf> {
 }
 
 /// The value of `"library_path"` in a driver description.
-fn library(description: &str) -> Option<&str> {
+pub(crate) fn library(description: &str) -> Option<&str> {
     let (_, rest) = description.split_once("\"library_path\"")?;
     rest.split('"').nth(1)
 }
