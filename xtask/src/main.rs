@@ -2,6 +2,7 @@
 
 mod apt;
 mod bundle;
+mod swiftshader;
 mod targets;
 mod vulkan;
 
@@ -32,6 +33,12 @@ enum Task {
         #[arg(required = true)]
         programs: Vec<PathBuf>,
     },
+    /// Runs the tests of kernels on SwiftShader, a software GPU other than the one that `test` installs.
+    Swiftshader {
+        /// Fails, rather than skips, where it cannot be installed.
+        #[arg(long)]
+        required: bool,
+    },
     /// Type-checks the crates for macOS, Windows and Android and builds them for WebAssembly, with Debian's toolchain.
     Targets {
         /// Fails, rather than skips, where that toolchain cannot be installed.
@@ -46,6 +53,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Test { rest } => test(&rest),
         Task::Bundle { out, programs } => bundle::write(&out, &programs),
+        Task::Swiftshader { required } => swiftshader::test(required),
         Task::Targets { required, triples } => targets::check(&triples, required),
     };
     match result {
