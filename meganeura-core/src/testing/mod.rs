@@ -6,6 +6,7 @@
 
 mod case;
 mod compositions;
+mod counts;
 mod coverage;
 mod draws;
 mod fuzz;
@@ -16,6 +17,7 @@ mod windows;
 
 pub use case::{Case, Variant, cases_of_op_table, cases_of_sample};
 pub use compositions::{Composition, Function, cases_of_compositions, compositions};
+pub use counts::{counts, is_differentiable};
 pub use coverage::{Lack, lacks};
 pub use draws::Draws;
 pub use fuzz::random_graph;

@@ -5,6 +5,7 @@ mod attention;
 mod builder;
 mod compose;
 mod conv;
+mod counts;
 mod fuzz;
 mod gradient;
 mod pool;
