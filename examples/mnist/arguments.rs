@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Parser)]
 #[command(name = "mnist", version, allow_negative_numbers = true)]
 pub struct Arguments {
-    /// Folder with the four IDX files of MNIST, raw or gzip [default: data/mnist of this repository]
+    /// Folder with the four IDX files of MNIST, or of a set of that format such as Fashion-MNIST, raw or gzip [default: data/mnist of this repository]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Passes over the training images

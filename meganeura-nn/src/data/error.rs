@@ -1,6 +1,6 @@
 //! What can be wrong with a data set on disk.
 
-use super::CsvError;
+use super::{CsvError, ItemError};
 use std::io;
 use std::path::PathBuf;
 
@@ -87,6 +87,14 @@ pub enum DataError {
         path: PathBuf,
         /// The reason, with the line.
         source: CsvError,
+    },
+    /// An image cannot be decoded.
+    #[error("{path}: no image that can be read: {source}")]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: ItemError,
     },
     /// A dimension in the header is not what the data set has.
     #[error("{path}: has {found} {dimension}, expected {expected}")]

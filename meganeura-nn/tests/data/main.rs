@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod augment;
 mod csv;
 mod folder;
+#[cfg(feature = "images")]
+mod images;
 mod loader;
 mod mnist;
 mod text;
