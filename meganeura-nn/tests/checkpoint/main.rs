@@ -6,6 +6,7 @@ mod files;
 mod folder;
 mod hostile;
 mod load;
+mod mutations;
 mod resume;
 mod training;
 
