@@ -96,6 +96,14 @@ impl Mode {
         };
         Options { numerics, ..Options::default() }
     }
+
+    /// Accelerated products round to f16, in whose range derivatives would vanish: of means over many outputs they are 1e-6.
+    fn loss_scale(self) -> f32 {
+        match self {
+            Mode::Strict => 1.0,
+            Mode::Accelerated => 1024.0,
+        }
+    }
 }
 
 /// Untimed calls before the samples.
@@ -200,7 +208,10 @@ impl Results {
             "schema": "bench-v1", "variant": variant(arguments).name(),
             "engine": { "name": "meganeura", "version": env!("CARGO_PKG_VERSION") },
             "device": { "name": device.info().name, "backend": device.info().backend },
-            "environment": { "driver": device.info().driver, "peak_bytes": "planned, which is what is allocated" },
+            "environment": {
+                "driver": device.info().driver, "peak_bytes": "planned, which is what is allocated",
+                "accelerated_loss_scale": Mode::Accelerated.loss_scale(),
+            },
             "protocol": {
                 "warmup_calls_min": WARMUP_CALLS, "warmup_seconds_min": warmup(arguments).as_secs_f64(),
                 "samples": repeats(arguments), "clock": "host, waited for after every call", "compile_cache": "cold",

@@ -2,7 +2,7 @@
 
 use crate::Mode;
 use crate::common::Failure;
-use meganeura::nn::models::workload::{Phase, Workload, program, weights};
+use meganeura::nn::models::workload::{Phase, Workload, program, scaled_program, weights};
 use meganeura::pipeline::Report;
 use meganeura::prelude::*;
 use serde_json::{Value as Json, json};
@@ -44,7 +44,7 @@ impl First<'_> {
     pub fn ready(&self, device: &Device) -> Result<Ready, Failure> {
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
-        let built = program(self.workload, self.phase)?;
+        let built = scaled_program(self.workload, self.phase, self.mode.loss_scale())?;
         let graph = lap();
         let compiled = compile(&built.graph, &self.mode.options(), device.caps(), None)?;
         let compile = lap();

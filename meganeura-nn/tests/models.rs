@@ -8,7 +8,7 @@ use meganeura_core::options::Options;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
 use meganeura_nn::checkpoint::Checkpoint;
-use meganeura_nn::models::workload::{self, Phase, Variant, Workload, WorkloadProgram, program, weights};
+use meganeura_nn::models::workload::{self, Phase, Variant, Workload, WorkloadProgram, scaled_program, weights};
 use meganeura_wgpu::{Device, Selector, Session, StateStore, adapters};
 use std::io::Write as _;
 use std::path::Path;
@@ -58,8 +58,8 @@ impl Expected {
 }
 
 /// A program of a workload, ready on a device with its first weights and inputs.
-fn ready(device: &Device, workload: &dyn Workload, phase: Phase) -> (WorkloadProgram, Session) {
-    let built = program(workload, phase).unwrap();
+fn ready(device: &Device, workload: &dyn Workload, phase: Phase, scale: f32) -> (WorkloadProgram, Session) {
+    let built = scaled_program(workload, phase, scale).unwrap();
     let compiled = device.compile(&built.graph, &Options::default(), None).unwrap();
     let store = StateStore::for_program(device, &compiled).unwrap();
     for spec in &built.parameters {
@@ -95,7 +95,7 @@ fn loss_type() -> TensorType {
 
 fn check_outputs(device: &Device, workload: &dyn Workload, expected: &Expected) {
     for (phase, name) in [(Phase::Inference, "output"), (Phase::Minimal, "minimal.output")] {
-        let (_, mut session) = ready(device, workload, phase);
+        let (_, mut session) = ready(device, workload, phase, 1.0);
         session.step().unwrap();
         let output = session.read("output").unwrap();
         let what = format!("{} of {} on {}", name, workload.name(), device.info());
@@ -103,8 +103,8 @@ fn check_outputs(device: &Device, workload: &dyn Workload, expected: &Expected) 
     }
 }
 
-fn check_gradients(device: &Device, workload: &dyn Workload, expected: &Expected) {
-    let (built, mut session) = ready(device, workload, Phase::Gradients);
+fn check_gradients(device: &Device, workload: &dyn Workload, expected: &Expected, scale: f32) {
+    let (built, mut session) = ready(device, workload, Phase::Gradients, scale);
     expected.check_names(&built);
     session.step().unwrap();
     let on = format!("of {} on {}", workload.name(), device.info());
@@ -118,7 +118,7 @@ fn check_gradients(device: &Device, workload: &dyn Workload, expected: &Expected
 }
 
 fn check_steps(device: &Device, workload: &dyn Workload, expected: &Expected) {
-    let (built, mut session) = ready(device, workload, Phase::Step);
+    let (built, mut session) = ready(device, workload, Phase::Step, 1.0);
     let on = format!("of {} on {}", workload.name(), device.info());
     let losses = expected.values("adamw.losses", &TensorType::new(DType::F32, [4]));
     for (step, loss) in losses[..3].iter().enumerate() {
@@ -141,7 +141,7 @@ fn check(name: &str) {
     let expected = Expected::of(&*workload);
     for device in devices() {
         check_outputs(&device, &*workload, &expected);
-        check_gradients(&device, &*workload, &expected);
+        check_gradients(&device, &*workload, &expected, 1.0);
         check_steps(&device, &*workload, &expected);
     }
 }
@@ -186,4 +186,11 @@ fn smolvla_follows_float64() {
 #[test]
 fn unet_follows_float64() {
     check("unet");
+}
+
+#[test]
+fn a_loss_scale_is_divided_out_of_the_gradients() {
+    for workload in workload::all(Variant::Tiny) {
+        check_gradients(&Device::cpu(), &*workload, &Expected::of(&*workload), 1024.0);
+    }
 }

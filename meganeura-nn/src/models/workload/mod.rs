@@ -22,7 +22,7 @@ mod unet;
 mod whisper;
 
 pub use feed::{Feed, Fill};
-pub use program::{Phase, WorkloadProgram, program};
+pub use program::{Phase, WorkloadProgram, program, scaled_program};
 pub use rule::{scaled_uniform, weights};
 
 use crate::params::Scope;

@@ -54,6 +54,14 @@ const OPTIMIZER: AdamW = AdamW { betas: [0.9, 0.95], epsilon: 1e-8, weight_decay
 /// # Errors
 /// [`BuildErrors`] if the sizes of the workload do not fit each other.
 pub fn program(workload: &dyn Workload, phase: Phase) -> Result<WorkloadProgram, BuildErrors> {
+    scaled_program(workload, phase, 1.0)
+}
+
+/// As [`program`], with a [`loss_scale`](Training::loss_scale): for arithmetic whose products round their operands to f16.
+///
+/// # Errors
+/// [`BuildErrors`] if the sizes of the workload do not fit each other.
+pub fn scaled_program(workload: &dyn Workload, phase: Phase, loss_scale: f32) -> Result<WorkloadProgram, BuildErrors> {
     let builder = Builder::new();
     let inference = matches!(phase, Phase::Inference | Phase::Minimal);
     let parameters = if inference { Parameters::inference(&builder) } else { Parameters::new(&builder) };
@@ -68,11 +76,11 @@ pub fn program(workload: &dyn Workload, phase: Phase) -> Result<WorkloadProgram,
         let loss = workload.loss(output, target.as_ref().map(input));
         feeds.extend(target);
         builder.output("loss", loss);
+        let training = Training::new(&parameters, &OPTIMIZER, builder.constant(RATE)).loss_scale(loss_scale);
         if phase == Phase::Step {
-            Training::new(&parameters, &OPTIMIZER, builder.constant(RATE)).minimize(loss);
+            training.minimize(loss);
         } else {
-            let (names, values): (Vec<_>, Vec<_>) = parameters.trainable().into_iter().unzip();
-            for (name, gradient) in names.iter().zip(builder.gradients(loss, &values)) {
+            for ((name, _), gradient) in parameters.trainable().iter().zip(training.gradients(loss)) {
                 builder.output(format!("grad.{name}"), gradient);
             }
         }
