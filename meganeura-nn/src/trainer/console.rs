@@ -50,12 +50,8 @@ impl Console {
     fn step(&mut self, report: &StepReport) -> io::Result<()> {
         let EpochStart { epoch, epochs, steps, done } = self.epoch;
         let StepReport { loss, rate, gradient_norm, per_second, unit, .. } = report;
-        let text = format!(
-            "loss {loss:.4}, rate {}, gradient norm {}, {} {unit}/s",
-            short(*rate),
-            short(*gradient_norm),
-            grouped(*per_second)
-        );
+        let norm = gradient_norm.map(|norm| format!(", gradient norm {}", short(norm))).unwrap_or_default();
+        let text = format!("loss {loss:.4}, rate {}{norm}, {} {unit}/s", short(*rate), grouped(*per_second));
         // After a resumption the first report may be far into the epoch.
         let before = std::mem::replace(&mut self.epoch.done, report.in_epoch).max(done.min(report.in_epoch));
         if self.bar.set(report.in_epoch, &text) {
@@ -214,7 +210,7 @@ mod tests {
             in_epoch,
             loss: 0.25,
             rate: 3e-4,
-            gradient_norm: 1.5,
+            gradient_norm: Some(1.5),
             per_second: 12_345.6,
             unit: "tokens".to_owned(),
         })

@@ -67,8 +67,8 @@ pub struct StepReport {
     pub loss: f64,
     /// The learning rate.
     pub rate: f64,
-    /// The norm of all gradients together, before clipping.
-    pub gradient_norm: f64,
+    /// The norm of all gradients together, before clipping; none if the recipe does without.
+    pub gradient_norm: Option<f64>,
     /// Items a second since the last report.
     pub per_second: f64,
     /// What is counted: `samples`, or what the trainer was told.

@@ -33,9 +33,11 @@ impl History {
     pub fn observe(&mut self, event: &Event) {
         match event {
             Event::Step(report) => {
-                let values = [report.loss, report.rate, report.gradient_norm];
+                let values = [Some(report.loss), Some(report.rate), report.gradient_norm];
                 let named = History::OF_STEPS.into_iter().zip(values);
-                named.for_each(|(name, value)| self.record(name, false, report.step, value));
+                for (name, value) in named {
+                    value.into_iter().for_each(|value| self.record(name, false, report.step, value));
+                }
             }
             Event::Validation { step, values, .. } => {
                 values.iter().for_each(|(name, value)| self.record(name, true, *step, *value));

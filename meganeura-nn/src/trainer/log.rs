@@ -133,7 +133,16 @@ mod tests {
 
     fn step(step: u64, loss: f64) -> Event {
         let (epoch, in_epoch, unit) = (0, step, "samples".to_owned());
-        Event::Step(StepReport { step, epoch, in_epoch, loss, rate: 0.1, gradient_norm: 2.0, per_second: 5.0, unit })
+        Event::Step(StepReport {
+            step,
+            epoch,
+            in_epoch,
+            loss,
+            rate: 0.1,
+            gradient_norm: Some(2.0),
+            per_second: 5.0,
+            unit,
+        })
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Means over items.
 
+use serde::{Deserialize, Serialize};
+
 /// A mean of values that stand for several items each: a loss of a batch counts as often as the batch has rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Mean {
     sum: f64,
     weight: f64,
