@@ -3,9 +3,10 @@
 use meganeura_core::ir::BuildErrors;
 use meganeura_core::pipeline::CompileError;
 use meganeura_core::tensor::TensorError;
-use meganeura_nn::checkpoint::CheckpointError;
+use meganeura_nn::checkpoint::{CheckpointError, PartError};
 use meganeura_nn::data::{DataError, LoaderError};
 use meganeura_nn::loss::LabelError;
+use meganeura_nn::optim::ScheduleError;
 use meganeura_nn::train::InitError;
 use meganeura_wgpu::{DeviceError, ProfileError};
 
@@ -34,6 +35,12 @@ pub enum Error {
     /// A checkpoint could not be written or read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// A part of a training's state could not be put in or taken out.
+    #[error(transparent)]
+    Part(#[from] PartError),
+    /// A schedule could not be stored.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A data set could not be read.
     #[error(transparent)]
     Data(#[from] DataError),
