@@ -4,6 +4,7 @@ mod apt;
 mod bundle;
 mod swiftshader;
 mod targets;
+mod validate;
 mod vulkan;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +48,12 @@ enum Task {
         /// Only these; all if none is named.
         triples: Vec<String>,
     },
+    /// Runs the tests that say most about Vulkan under its validation layer, and fails if that says anything.
+    Validate {
+        /// Fails, rather than skips, where the layer cannot be installed.
+        #[arg(long)]
+        required: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -55,6 +62,7 @@ fn main() -> ExitCode {
         Task::Bundle { out, programs } => bundle::write(&out, &programs),
         Task::Swiftshader { required } => swiftshader::test(required),
         Task::Targets { required, triples } => targets::check(&triples, required),
+        Task::Validate { required } => ready_adapter().and_then(|devices| validate::tests(&devices, required)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,11 +75,7 @@ fn main() -> ExitCode {
 
 /// `cargo test --workspace`, where a missing GPU fails.
 fn test(rest: &[String]) -> Result<(), String> {
-    if let Err(missing) = find_adapter() {
-        eprintln!("xtask: {missing}");
-        apt::install_software_gpu()?;
-        find_adapter().map_err(|missing| format!("still no GPU after the installation: {missing}"))?;
-    }
+    ready_adapter()?;
     run(cargo()
         .args(["test", "--workspace"])
         .args(rest)
@@ -79,14 +83,24 @@ fn test(rest: &[String]) -> Result<(), String> {
         .env("MEGANEURA_CACHE", "off"))
 }
 
-/// Looks for a driver, then whether an adapter comes of it.
-fn find_adapter() -> Result<(), String> {
+/// As [`find_adapter`]; installs a software GPU where there is none.
+fn ready_adapter() -> Result<PathBuf, String> {
+    find_adapter().or_else(|missing| {
+        eprintln!("xtask: {missing}");
+        apt::install_software_gpu()?;
+        find_adapter().map_err(|missing| format!("still no GPU after the installation: {missing}"))
+    })
+}
+
+/// Looks for a driver, then whether an adapter comes of it; the program that opened it.
+fn find_adapter() -> Result<PathBuf, String> {
     vulkan::look().map_err(|missing| missing.to_string())?;
     // Built with the whole workspace's features, as the tests are, so that nothing is compiled twice.
     run(cargo().args(["build", "--quiet", "--workspace", "--example", "devices"]))?;
     let own = std::env::current_exe().map_err(|error| format!("xtask cannot tell where it lies: {error}"))?;
     let devices = own.with_file_name("examples").join("devices").with_extension(std::env::consts::EXE_EXTENSION);
-    run(Command::new(devices).arg("--check"))
+    run(Command::new(&devices).arg("--check"))?;
+    Ok(devices)
 }
 
 fn cargo() -> Command {
