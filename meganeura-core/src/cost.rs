@@ -6,7 +6,7 @@
 
 use crate::dtype::DType;
 use crate::index::Index;
-use crate::kernel::{Access, Body, Expr, ExprId, Kernel, Role, Stream};
+use crate::kernel::{Access, Body, Expr, ExprId, Kernel, Role, Store, Stream};
 use std::collections::HashMap;
 
 /// Work of one run of a kernel.
@@ -75,15 +75,26 @@ fn flops(kernel: &Kernel) -> u64 {
     total + arithmetic(kernel, &per_result) * points(&[Role::Parallel, Role::Row, Role::Col])
 }
 
-/// Products, and what is done at each pair of a row and an element that counts for it. Lengths are not known: they count as
-/// if all keys were there.
+/// Products, what is done at each pair of a row and an element that counts for it, and what the stores need besides. Lengths are not
+/// known: they count as if all keys were there.
 fn streamed(kernel: &Kernel, stream: &Stream) -> u64 {
     let extent = |axis: Option<usize>| axis.map_or(1, |axis| kernel.axes[axis].extent as u64);
     let scores: u64 = stream.scores.iter().map(|score| 2 * extent(Some(score.depth))).sum();
     let totals: u64 = (0..stream.totals.len()).map(|total| 2 * extent(stream.column(kernel, total))).sum();
     let weights: Vec<ExprId> = stream.totals.iter().map(|total| total.weight).chain(stream.peak).collect();
-    let each = arithmetic(kernel, &kernel.needed_for(&weights, true));
-    kernel.points(Role::Parallel) as u64 * stream.pairs(kernel) * (scores + totals + each)
+    // A peak is a comparison more.
+    let each = arithmetic(kernel, &kernel.needed_for(&weights, true)) + u64::from(stream.peak.is_some());
+    let pairs = kernel.points(Role::Parallel) as u64 * stream.pairs(kernel);
+    let results: u64 = kernel.stores.iter().map(|store| stored_by(kernel, store)).sum();
+    pairs * (scores + totals + each) + results
+}
+
+/// The arithmetic of one store, at each of its points.
+fn stored_by(kernel: &Kernel, store: &Store) -> u64 {
+    let needed = kernel.needed_for(&[store.value], true);
+    let varying = |axis: &usize| varies(kernel, &store.index, *axis);
+    let points: u64 = (0..kernel.axes.len()).filter(varying).map(|axis| kernel.axes[axis].extent as u64).product();
+    arithmetic(kernel, &needed) * points
 }
 
 /// Adds what is computed at each element of the rows to `total`; the expressions that are computed once a row.
@@ -161,7 +172,9 @@ fn varies(kernel: &Kernel, index: &Index, axis: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compose::AttentionOptions;
     use crate::ir::{Builder, Graph};
+    use crate::memory::Dispatch;
     use crate::options::Options;
     use crate::pipeline::compile;
     use crate::schedule::Caps;
@@ -223,6 +236,80 @@ mod tests {
             g.output("y", g.input("table", f32s([1000, 8])).gather(ids, 0));
         });
         assert_eq!(cost(&graph).bytes_read, 4 * 12 + 4 * 12 * 8);
+    }
+
+    /// Batch, heads, heads of key and value, queries, keys, width, width of values.
+    const ATTENTION: [usize; 7] = [2, 6, 3, 33, 50, 16, 8];
+
+    fn attention(g: &Builder, options: AttentionOptions<'_>) -> [u64; 3] {
+        let [b, h, kv, queries, keys, width, out] = ATTENTION;
+        let q = g.input("q", f32s([b, h, queries, width]));
+        let k = g.input("k", f32s([b, kv, keys, width]));
+        let v = g.input("v", f32s([b, kv, keys, out]));
+        let y = q.attention(k, v, options);
+        g.output("y", y);
+        let loss = (y * y).mean_all();
+        for (name, gradient) in ["dq", "dk", "dv"].iter().zip(g.gradients(loss, &[q, k, v])) {
+            g.output(*name, gradient);
+        }
+        [b * h * queries * keys, width, out].map(|number| number as u64)
+    }
+
+    /// The costs of a graph's streams, in order.
+    fn streams(graph: &Graph, caps: &Caps) -> Vec<Cost> {
+        let plan = compile(graph, &Options::default(), caps, None).unwrap().plan;
+        let of = |dispatch: &Dispatch| {
+            let kernel = &plan.kernels[dispatch.kernel];
+            assert_eq!(dispatch.family(kernel) == "stream", kernel.stream().is_some(), "{}", dispatch.label);
+            kernel.stream().is_some().then(|| Cost::of(kernel))
+        };
+        plan.dispatches.iter().filter_map(of).collect()
+    }
+
+    #[test]
+    fn attention_is_charged_for_its_products_and_what_it_reads_and_writes_once() {
+        let [b, h, kv, queries, keys, width, out] = ATTENTION.map(|extent| extent as u64);
+        let mut sizes = [0; 3];
+        let graph = built(|g| sizes = attention(g, AttentionOptions::default()));
+        let [pairs, ..] = sizes;
+        for caps in [Caps::cpu(1), Caps::base()] {
+            let streams = streams(&graph, &caps);
+            assert_eq!(streams.len(), 3, "the output, the gradient of the query, that of key and value");
+            // Products, and between them a handful of scalar operations for each pair.
+            let products = [width + out, 2 * width + out, 2 * width + 2 * out].map(|each| 2 * each * pairs);
+            for (cost, products) in streams.iter().zip(products) {
+                assert!((products..=products + 12 * pairs).contains(&cost.flops), "{cost:?}: products are {products}");
+            }
+            let [q, k, v, y] = [h * queries * width, kv * keys * width, kv * keys * out, h * queries * out];
+            let row = h * queries;
+            let bytes = |elements: u64| 4 * b * elements;
+            assert_eq!(streams[0].bytes_read, bytes(q + k + v));
+            assert_eq!(streams[0].bytes_written, bytes(y + row), "the result, and the log-sum-exp of each row");
+            assert_eq!(streams[1].bytes_written, bytes(q));
+            // The heads that share a key are added up afterwards.
+            assert!(streams[2].bytes_written >= bytes(k + v), "{:?}", streams[2]);
+        }
+    }
+
+    #[test]
+    fn attention_is_charged_for_the_keys_that_queries_see() {
+        let flops = |options: AttentionOptions<'static>| {
+            let graph = built(|g| {
+                attention(g, options);
+            });
+            streams(&graph, &Caps::base()).iter().map(|cost| cost.flops).collect::<Vec<_>>()
+        };
+        let all = flops(AttentionOptions::default());
+        let share =
+            |part: &[u64]| part.iter().zip(&all).map(|(&part, &all)| part as f64 / all as f64).collect::<Vec<_>>();
+        let [_, _, _, queries, keys, ..] = ATTENTION;
+        // The last query sees all keys, each before it one less.
+        let seen = (0..queries).map(|query| keys - query).sum::<usize>() as f64 / (queries * keys) as f64;
+        let causal = flops(AttentionOptions { causal: true, ..AttentionOptions::default() });
+        assert!(share(&causal).iter().all(|share| (share - seen).abs() < 0.02), "{:?}, not {seen}", share(&causal));
+        let window = flops(AttentionOptions { causal: true, window: Some(5), ..AttentionOptions::default() });
+        let seen = 5.0 / keys as f64;
+        assert!(share(&window).iter().all(|share| (share - seen).abs() < 0.02), "{:?}, not {seen}", share(&window));
     }
 
     #[test]

@@ -13,9 +13,10 @@ use meganeura_core::scalar::Scalar;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
 use meganeura_wgpu::profile::{Key, Profile};
-use meganeura_wgpu::{Device, HostSpans, Session, StateStore};
+use meganeura_wgpu::{Device, HostSpans, Recording, Session, SessionOptions, StateStore};
 use serde_json::Value as Json;
 use std::collections::HashSet;
+use std::time::Instant;
 use tracing_subscriber::layer::SubscriberExt;
 
 const BATCH: usize = 33;
@@ -108,6 +109,64 @@ fn a_profile_names_every_dispatch_and_its_sums_agree() {
         let table = profile.to_string();
         assert!(table.contains("net.first, forward") && table.contains("ceilings: "), "{table}");
     }
+}
+
+/// Ways of recording that a device has.
+fn recordings(device: &Device) -> &'static [Recording] {
+    match device.info().backend.as_str() {
+        "vulkan" => &[Recording::Safe, Recording::Native],
+        _ => &[Recording::Safe],
+    }
+}
+
+#[test]
+fn dispatches_of_a_group_are_timed_one_at_a_time_and_their_times_add_up() {
+    // Independent of each other, and every other one has next to nothing to do.
+    let g = Builder::new();
+    for at in 0..3 {
+        let input = |kind: &str, len: usize| g.input(format!("{kind}{at}"), TensorType::new(DType::F32, [len + at]));
+        let heavy = (0..8).fold(input("heavy", 1 << 19), |value, _| value.sin().exp());
+        g.output(format!("heavy of {at}"), heavy);
+        g.output(format!("light of {at}"), input("light", 5).exp());
+    }
+    let graph = g.finish().unwrap();
+    for device in devices() {
+        let program = compile(&graph, &Options::default(), device.caps(), None).unwrap();
+        for &recording in recordings(&device) {
+            let store = StateStore::for_program(&device, &program).unwrap();
+            let options = SessionOptions { recording, ..SessionOptions::default() };
+            let mut session = Session::with_options(&device, program.plan.clone(), &store, &options).unwrap();
+            for port in &program.plan.inputs {
+                session.write(&port.name, &Tensor::zeros(port.ty.clone())).unwrap();
+            }
+            check_times(&mut session);
+        }
+    }
+}
+
+fn check_times(session: &mut Session) {
+    let start = Instant::now();
+    let steps = session.time(7).unwrap();
+    let elapsed = start.elapsed().as_secs_f64();
+    let mut sum = 0.0;
+    for step in &steps {
+        let [first, last] = [step.dispatches[0][0], step.dispatches.last().unwrap()[1]];
+        assert!(step.dispatches.windows(2).all(|pair| pair[0][1] <= pair[1][0]), "{step:?}");
+        assert!(step.seconds().sum::<f64>() <= (last - first) * 1.0001, "{step:?}");
+        sum += last - first;
+    }
+    assert!(0.0 < sum && sum < elapsed, "{sum} s of dispatches in {elapsed} s");
+    let least = |at: usize| steps.iter().map(|step| step.seconds().nth(at).unwrap()).fold(f64::INFINITY, f64::min);
+    let plan = session.plan();
+    let (mut heavy, mut light) = (Vec::new(), Vec::new());
+    for (at, dispatch) in plan.dispatches.iter().enumerate() {
+        let is_heavy = Cost::of(&plan.kernels[dispatch.kernel]).flops > 1000;
+        (if is_heavy { &mut heavy } else { &mut light }).push(least(at));
+    }
+    assert_eq!((heavy.len(), light.len()), (3, 3));
+    assert!(plan.dispatches.windows(2).any(|pair| pair[0].group == pair[1].group), "some are of one group");
+    let most = light.iter().copied().fold(0.0, f64::max);
+    assert!(heavy.iter().all(|heavy| most * 4.0 < *heavy), "heavy {heavy:?}, light {light:?}");
 }
 
 #[test]

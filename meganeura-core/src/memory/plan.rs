@@ -73,6 +73,7 @@ impl Dispatch {
         // The CPU device has one schedule for all kinds.
         let family = match self.spec {
             Spec::Map { .. } if kernel.is_contraction() => "contract",
+            Spec::Map { .. } if kernel.stream().is_some() => "stream",
             Spec::Map { .. } if kernel.axes.iter().any(|axis| axis.role == Role::Reduce) => "row",
             spec => spec.family(),
         };
