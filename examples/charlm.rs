@@ -120,18 +120,22 @@ fn train(
     let windows = TextWindows::new(tokens, WINDOW, 1);
     let options = LoaderOptions { batch: BATCH, seed: arguments.seed, ..LoaderOptions::default() };
     let mut loader = Loader::new(windows, options)?;
-    let (start, mut step, mut sum) = (Instant::now(), 0, 0.0);
+    let (start, mut step, mut losses) = (Instant::now(), 0, Vec::new());
     let report = (steps / 10).max(1);
     while step < steps {
         // Nothing comes at the end of an epoch, once.
         let Some(batch) = loader.next_batch()? else { continue };
         batch.write(&mut session)?;
         session.step()?;
-        sum += session.read("loss")?.as_f32()?[0];
+        // Looked at when they are reported, so that the device need not wait for the host after each step.
+        losses.push(session.read_later("loss")?);
         step += 1;
         if step % report == 0 {
+            let mut sum = 0.0;
+            for loss in losses.drain(..) {
+                sum += loss.wait()?.as_f32()?[0];
+            }
             writeln!(out, "step {step}/{steps}: loss {:.6}", sum / report as f32)?;
-            sum = 0.0;
         }
     }
     let seconds = start.elapsed().as_secs_f64();
