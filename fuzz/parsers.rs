@@ -7,7 +7,8 @@
 use meganeura_core::dtype::DType;
 use meganeura_core::shape::TensorType;
 use meganeura_nn::checkpoint::{Checkpoint, Saved};
-use meganeura_nn::data::idx::Idx;
+use meganeura_nn::data::{ColumnType, CsvOptions, Dataset, idx::Idx};
+use meganeura_nn::random::Random;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,8 +16,8 @@ use std::path::{Path, PathBuf};
 pub type Parser = fn(&[u8]);
 
 /// The name of a kind of file, as its folder of seeds has it, and its parser.
-pub const ALL: [(&str, Parser); 4] =
-    [("idx", idx), ("index", index), ("progress", progress), ("safetensors", safetensors)];
+pub const ALL: [(&str, Parser); 5] =
+    [("csv", csv), ("idx", idx), ("index", index), ("progress", progress), ("safetensors", safetensors)];
 
 /// A safetensors file: every tensor as every type.
 pub fn safetensors(bytes: &[u8]) {
@@ -52,6 +53,21 @@ pub fn idx(bytes: &[u8]) {
     let (labels, images) = (Idx::<1>::read(&path, 1 << 20), Idx::<3>::read(&path, 1 << 20));
     assert!(labels.is_err() || labels.is_ok_and(|idx| idx.bytes.len() == idx.extents[0]));
     assert!(images.is_err() || images.is_ok_and(|idx| idx.bytes.len() == idx.extents.into_iter().product::<usize>()));
+}
+
+/// A table, with and without a header: every row.
+pub fn csv(bytes: &[u8]) {
+    let named =
+        CsvOptions::default().scalar("labels", "kind", ColumnType::Category).field("x", &["x"], ColumnType::I32);
+    let plain = CsvOptions::default().without_header().delimiter(b';');
+    for options in [named.rest("features"), plain.rest("features")] {
+        let Ok(table) = options.parse(bytes) else { continue };
+        for row in 0..table.len() {
+            let item = table.item(row, &mut Random::new(0, ""));
+            let types = item.map(|item| item.iter().map(|tensor| tensor.ty().clone()).collect::<Vec<_>>()).ok();
+            assert_eq!(types, Some(table.fields().into_iter().map(|field| field.ty).collect()));
+        }
+    }
 }
 
 fn read_all(checkpoint: &Checkpoint) {
