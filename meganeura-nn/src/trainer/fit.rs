@@ -5,11 +5,12 @@ use super::event::{Ended, EpochStart, Event, StepReport};
 use super::history::History;
 use super::log::EventLog;
 use super::metrics::Mean;
-use super::options::Trainer;
+use super::options::{Every, Trainer};
 use super::programs::{Programs, Tensors, rows, types};
 use super::reports::{self, Clock, Reports};
 use super::task::Task;
 use super::validate::{check_metric, validate};
+use crate::checkpoint::CheckpointFolder;
 use crate::data::Loader;
 use crate::params::ParameterSpec;
 use meganeura_wgpu::{Session, StateStore};
@@ -55,6 +56,8 @@ pub(super) struct Place {
     pub in_epoch: u64,
     /// Losses reported since the last validation.
     pub losses: Mean,
+    /// The step of the last validation.
+    pub validated: Option<u64>,
     /// The last validation's values.
     pub values: Vec<(String, Option<f64>)>,
 }
@@ -68,6 +71,9 @@ pub(super) struct Fit<'a> {
     pub place: Place,
     pub reports: Reports,
     pub history: History,
+    pub folder: Option<CheckpointFolder>,
+    /// The step of the last checkpoint.
+    pub saved: Option<u64>,
 }
 
 pub(super) fn fit(
@@ -77,16 +83,21 @@ pub(super) fn fit(
     validation: Option<Loader>,
 ) -> Result<Fitted, TrainError> {
     check_metric(options.early_stop.as_ref().map(|stop| stop.metric()), &options.metrics)?;
+    let checkpoints = options.checkpoints.as_ref();
+    check_metric(checkpoints.and_then(|own| own.best.as_ref()).map(|(name, _)| name.as_str()), &options.metrics)?;
+    let folder = checkpoints.map(|checkpoints| checkpoints.open()).transpose()?;
     let first = first_batch(&mut training)?;
     // Their borrows outlive the loop's changes of the rest.
     let (device, recipe) = (options.device.clone(), Rc::clone(&options.recipe));
     let programs = Programs::new(&device, &recipe, task, &types(&first), options.seed)?;
-    if let Some(start) = &options.start {
-        start(&programs.store, &programs.parameters)?;
-    }
     let (place, history) = (Place::default(), History::default());
     let reports = Reports::new(&options);
-    let mut fit = Fit { options, programs, training, validation, place, reports, history };
+    let mut fit = Fit { options, programs, training, validation, place, reports, history, folder, saved: None };
+    if !fit.resume()?
+        && let Some(start) = &fit.options.start
+    {
+        start(&fit.programs.store, &fit.programs.parameters)?;
+    }
     fit.open_log()?;
     let ended = fit.run()?;
     let epoch = fit.training.state().epoch;
@@ -125,9 +136,15 @@ impl Fit<'_> {
                 if self.options.validate.after_step(self.place.step) && self.validate()? {
                     return self.stop(Ended::EarlyStop);
                 }
+                if self.saves().after_step(self.place.step) {
+                    self.save()?;
+                }
             }
             if self.end_epoch()? {
                 return self.stop(Ended::EarlyStop);
+            }
+            if self.saves().after_epoch(self.training.state().epoch) {
+                self.save()?;
             }
         }
         self.stop(Ended::Finished)
@@ -135,6 +152,10 @@ impl Fit<'_> {
 
     fn steps_per_epoch(&self) -> u64 {
         self.training.batches_per_epoch() as u64
+    }
+
+    fn saves(&self) -> Every {
+        self.options.checkpoints.as_ref().map_or(Every::Never, |checkpoints| checkpoints.every)
     }
 
     fn begin_epoch(&mut self) -> Result<(), TrainError> {
@@ -148,7 +169,9 @@ impl Fit<'_> {
         self.place.step += 1;
         self.place.in_epoch += 1;
         let last = self.place.in_epoch == self.steps_per_epoch();
-        let due = last || self.place.step.is_multiple_of(self.options.report);
+        // What is to be saved is looked at before.
+        let saves = self.saves().after_step(self.place.step) || self.place.step == self.options.steps;
+        let due = last || saves || self.place.step.is_multiple_of(self.options.report);
         let items = batch.first().and_then(|(_, tensor)| tensor.shape().first().copied()).unwrap_or(0) as u64;
         let clock = Clock { step: self.place.step, epoch: self.training.state().epoch, in_epoch: self.place.in_epoch };
         let session = self.programs.train(&batch)?;
@@ -172,7 +195,7 @@ impl Fit<'_> {
     }
 
     /// Waits for the reports that are under way.
-    fn flush(&mut self) -> Result<(), TrainError> {
+    pub(super) fn flush(&mut self) -> Result<(), TrainError> {
         let last = self.reports.finish()?;
         self.deliver(last)
     }
@@ -185,8 +208,9 @@ impl Fit<'_> {
         Ok(self.options.validate.after_epoch(done) && self.validate()?)
     }
 
+    /// Ends the training with a checkpoint.
     fn stop(&mut self, ended: Ended) -> Result<Ended, TrainError> {
-        self.flush()?;
+        self.save()?;
         Ok(ended)
     }
 
@@ -210,6 +234,7 @@ impl Fit<'_> {
             stop.update(value)
         });
         let finite = |value: f64| value.is_finite().then_some(value);
+        self.place.validated = Some(self.place.step);
         self.place.values = values.into_iter().map(|(name, value)| (name, finite(value))).collect();
         Ok(stop)
     }
@@ -228,7 +253,7 @@ impl Fit<'_> {
         Ok(())
     }
 
-    fn tell(&mut self, event: &Event) -> Result<(), TrainError> {
+    pub(super) fn tell(&mut self, event: &Event) -> Result<(), TrainError> {
         self.options.observers.iter_mut().try_for_each(|observer| observer.observe(event).map_err(TrainError::Observer))
     }
 

@@ -18,6 +18,7 @@ mod options;
 mod programs;
 mod recipe;
 mod reports;
+mod saving;
 mod task;
 mod validate;
 
@@ -31,4 +32,5 @@ pub use interrupt::{Interrupt, SignalError};
 pub use log::EventLog;
 pub use options::{Every, Trainer};
 pub use recipe::{Recipe, TaskGraph};
+pub use saving::Checkpoints;
 pub use task::{Inputs, Outcome, Task};

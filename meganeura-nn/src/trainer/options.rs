@@ -7,6 +7,7 @@ use super::fit::{self, Fitted};
 use super::interrupt::Interrupt;
 use super::metrics::Metric;
 use super::recipe::Recipe;
+use super::saving::Checkpoints;
 use super::task::Task;
 use crate::data::Loader;
 use crate::params::ParameterSpec;
@@ -51,6 +52,7 @@ type Start = dyn Fn(&StateStore, &[ParameterSpec]) -> Result<(), TrainError>;
 ///     .epochs(10)
 ///     .metric(metrics::TopK::accuracy("logits", "labels"))
 ///     .early_stop(EarlyStop::new("accuracy", Aim::Most).patience(3))
+///     .checkpoints(Checkpoints::new("target/run").keep_best("accuracy", Aim::Most).resume(true))
 ///     .observe(Console::new())
 ///     .interrupt(&Interrupt::on_ctrl_c()?)
 ///     .fit(&task, train, Some(valid))?;
@@ -74,6 +76,7 @@ pub struct Trainer {
     pub(super) start: Option<Box<Start>>,
     pub(super) log: Option<PathBuf>,
     pub(super) curves: Option<PathBuf>,
+    pub(super) checkpoints: Option<Checkpoints>,
 }
 
 impl Trainer {
@@ -95,6 +98,7 @@ impl Trainer {
             start: None,
             log: None,
             curves: None,
+            checkpoints: None,
         }
     }
 
@@ -174,6 +178,12 @@ impl Trainer {
         start: impl Fn(&StateStore, &[ParameterSpec]) -> Result<(), TrainError> + 'static,
     ) -> Trainer {
         Trainer { start: Some(Box::new(start)), ..self }
+    }
+
+    /// Saves whole training states, and goes on from them if told to.
+    #[must_use]
+    pub fn checkpoints(self, checkpoints: Checkpoints) -> Trainer {
+        Trainer { checkpoints: Some(checkpoints), ..self }
     }
 
     /// Writes an [`EventLog`](super::EventLog); one of a training that is resumed is gone on with.

@@ -6,7 +6,7 @@ use super::programs::{Programs, rows};
 use super::recipe::LOSS;
 use crate::data::Loader;
 
-/// Evaluates one epoch of a loader: the mean loss over all items, then the metrics.
+/// Evaluates one epoch of a loader, the same each time: the mean loss over all items, then the metrics.
 pub(super) fn validate(
     programs: &mut Programs<'_>,
     loader: &mut Loader,
@@ -14,6 +14,7 @@ pub(super) fn validate(
 ) -> Result<Vec<(String, f64)>, TrainError> {
     metrics.iter_mut().for_each(|metric| metric.reset());
     let mut loss = Mean::default();
+    let start = loader.state();
     while let Some(batch) = loader.next_batch()? {
         let items = batch.items.len() as f64;
         let batch = rows(batch)?;
@@ -23,6 +24,7 @@ pub(super) fn validate(
         let results = Results::new(&outputs, &batch);
         metrics.iter_mut().try_for_each(|metric| metric.update(&results))?;
     }
+    loader.restore(start)?;
     let values = metrics.iter().map(|metric| (metric.name(), metric.value()));
     Ok(std::iter::once((LOSS.to_owned(), loss.value())).chain(values).collect())
 }

@@ -1,6 +1,7 @@
 //! Whole trainings of a small network.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod resume;
 mod runs;
 
 use meganeura_core::dtype::DType;
