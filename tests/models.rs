@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const DISPATCHES: [(&str, [usize; 4]); 5] = [
     ("smollm2", [573, 363, 1421, 1422]),
     ("smolvla", [277, 180, 704, 705]),
-    ("unet", [221, 221, 613, 614]),
+    ("unet", [201, 201, 581, 582]),
     ("resnet50", [89, 89, 329, 330]),
     ("whisper", [60, 60, 211, 212]),
 ];

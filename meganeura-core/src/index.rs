@@ -161,6 +161,26 @@ impl Index {
         }
     }
 
+    /// The same index with `s · d · ⌊x / d⌋ + s · (x mod d)` written as `s · x`, however deep: what a reshape took apart, the
+    /// reshape back puts together, so that it meets the coordinate that it began with.
+    fn recombined(mut self) -> Index {
+        let together = |index: &Index| {
+            index.terms.iter().enumerate().find_map(|(at, term)| {
+                let Atom::Mod(inner, divisor) = &term.atom else { return None };
+                let quotient = inner.nested_div(*divisor).times(term.stride * divisor);
+                let [quotient] = quotient.terms.as_slice() else { return None };
+                let other = index.terms.iter().position(|other| other == quotient)?;
+                Some((at.min(other), at.max(other), inner.times(term.stride)))
+            })
+        };
+        while let Some((first, second, whole)) = together(&self) {
+            self.terms.remove(second);
+            self.terms.remove(first);
+            self = self.plus(&whole);
+        }
+        self
+    }
+
     fn is_empty_sum(&self) -> bool {
         self.offset == 0 && self.terms.is_empty()
     }
@@ -296,6 +316,7 @@ pub fn flatten(coords: &[Index], shape: &Shape) -> Index {
         .iter()
         .zip(shape.strides())
         .fold(Index::constant(0), |sum, (coord, stride)| sum.plus(&coord.times(stride as i64)))
+        .recombined()
 }
 
 /// The coordinates in `shape` of a row-major linear index; `axes` are the extents of the iteration space.
@@ -442,6 +463,24 @@ mod tests {
                 let (low, high) = div.range(&axes).unwrap_or((1, 0));
                 assert!(low <= value / divisor && value / divisor <= high);
             }
+        }
+    }
+
+    #[test]
+    fn reshapes_there_and_back_give_the_same_coordinates() {
+        let cases: [(&[usize], &[usize]); 5] = [
+            (&[1, 16, 4096], &[1, 64, 32, 32]),
+            (&[6, 35], &[7, 3, 10]),
+            (&[210], &[2, 3, 5, 7]),
+            (&[4, 9], &[6, 6]),
+            (&[5, 12], &[60]),
+        ];
+        for (from, to) in cases {
+            let (from, to) = (Shape::from(from), Shape::from(to));
+            let coords: Vec<Index> = (0..from.rank()).map(|dim| Index::axis(dim).without_unit_axes(&from)).collect();
+            let there = reshape(&coords, &from, &to, &from);
+            assert_eq!(flatten(&there, &to), flatten(&coords, &from), "{from} to {to}");
+            assert_eq!(reshape(&there, &to, &from, &from), coords, "{from} to {to}");
         }
     }
 

@@ -101,6 +101,7 @@ fn rows_take_few_passes() {
     let image: &[usize] = &[64, 128, 28, 28];
     // A batch of one: its axis has a single coordinate, which reshapes write as 0.
     let one: &[usize] = &[1, 128, 576];
+    let map: &[usize] = &[1, 64, 32, 32];
     // Kernels forward, and forward and backward together.
     type Row = (&'static str, [usize; 2], [usize; 2]);
     let found: Vec<Row> = vec![
@@ -112,6 +113,11 @@ fn rows_take_few_passes() {
         ("rms_norm of one", dispatches(&[one, &[576]], |x| x[0].rms_norm(1, 1e-5) * x[1]), [1, 3]),
         ("softmax of one", dispatches(&[one], |x| x[0].softmax(2)), [1, 1]),
         ("group_norm", dispatches(&[image], |x| x[0].group_norm(32, 1e-5)), [2, 3]),
+        (
+            "group_norm of one",
+            dispatches(&[map, &[64]], |x| (x[0].group_norm(16, 1e-5) * x[1].along(1, x[0])).silu()),
+            [1, 4],
+        ),
         ("instance_norm", dispatches(&[image], |x| x[0].instance_norm(1e-5)), [1, 1]),
         ("batch_norm", dispatches(&[image], |x| x[0].batch_norm(1e-5).value), [1, 1]),
         ("cross_entropy", dispatches(&[logits], |x| x[0].cross_entropy(x[0].builder().iota([4096], 0))), [1, 1]),
