@@ -11,6 +11,7 @@ use meganeura_core::ops::{Lowering, Operation};
 use meganeura_core::options::Options;
 use meganeura_core::oracle::{self, Array};
 use meganeura_core::pipeline::compile;
+use meganeura_core::scalar::Unary;
 use meganeura_core::schedule::Numerics;
 use meganeura_core::shape::TensorType;
 use meganeura_core::tensor::Tensor;
@@ -119,6 +120,61 @@ fn the_op_table_agrees_with_the_oracle() {
 #[test]
 fn compositions_and_their_gradients_agree_with_the_oracle() {
     check_all(&cases_of_compositions(), &optimised(), 1e-5);
+}
+
+/// Functions of rows that hold no number or an infinite one. What multiplies such an element by a constant 0, divides it
+/// by one, or takes it from itself is not here: drivers fold that (`docs/accuracy.md`).
+fn carrying() -> Vec<(&'static str, meganeura_core::testing::Function)> {
+    vec![
+        ("relu", |x| x[0].relu()),
+        ("maximum with a constant", |x| x[0].maximum(x[0].like(0.5))),
+        ("minimum with a constant", |x| x[0].minimum(x[0].like(0.5))),
+        ("maximum", |x| x[0].maximum(x[1])),
+        ("minimum", |x| x[1].minimum(x[0])),
+        ("clamp", |x| x[0].clamp(-1.0, 1.0)),
+        ("hardtanh", |x| x[0].hardtanh(-1.0, 1.0)),
+        ("select", |x| x[1].gt(x[1].like(0.0)).select(x[0], x[1])),
+        ("select by it", |x| x[0].gt(x[0].like(0.0)).select(x[0], x[1])),
+        ("is_nan", |x| x[0].unary(Unary::IsNan)),
+        ("add", |x| x[0] + x[1]),
+        ("multiply", |x| x[0] * x[1]),
+        ("divide", |x| x[0] / x[1]),
+        ("divide by it", |x| x[1] / x[0]),
+        ("reciprocal", |x| x[0].recip()),
+        ("sum", |x| x[0].sum([1])),
+        ("sum of columns", |x| x[0].sum([0])),
+        ("mean", |x| x[0].mean([1])),
+        ("max", |x| x[0].max([1])),
+        ("min", |x| x[0].min([1])),
+        ("product of matrices", |x| x[0].matmul(x[1].transpose())),
+        ("softmax", |x| x[0].softmax(1)),
+        ("log_softmax", |x| x[0].log_softmax(1)),
+        ("logsumexp", |x| x[0].logsumexp(1)),
+        ("cumsum", |x| x[0].cumsum(1)),
+        ("argmax", |x| x[0].argmax(1)),
+        ("silu", |x| x[0].silu()),
+        ("gelu", |x| x[0].gelu()),
+        ("softplus", |x| x[0].softplus()),
+    ]
+}
+
+#[test]
+fn numbers_that_are_none_are_carried() {
+    const INF: f64 = f64::INFINITY;
+    let rows = [[f64::NAN, 1.0, 2.0], [1.0, INF, -2.0], [-INF, 0.25, 3.0], [INF, -INF, 1.0], [0.5, -0.0, -3.0]];
+    let others = [[0.5, f64::NAN, -1.0], [2.0, 3.0, -0.5], [1.5, -2.5, 0.75], [-1.0, 1.0, INF], [4.0, -4.0, 0.5]];
+    let array = |rows: &[[f64; 3]; 5]| Array::new(TensorType::new(DType::F32, [5, 3]), rows.concat());
+    let inputs = HashMap::from([("x0".to_owned(), array(&rows)), ("x1".to_owned(), array(&others))]);
+    let cases = carrying().into_iter().map(|(name, function)| {
+        let g = Builder::new();
+        let x = ["x0", "x1"].map(|name| g.input(name, TensorType::new(DType::F32, [5, 3])));
+        g.output("y", function(&x));
+        Case { name: name.to_owned(), graph: g.finish().unwrap(), inputs: inputs.clone(), states: HashMap::new() }
+    });
+    let cases: Vec<Case> = cases.collect();
+    for options in [optimised(), Options::plain()] {
+        check_all(&cases, &options, 4e-6);
+    }
 }
 
 #[test]

@@ -266,7 +266,9 @@ fn pow_f32(a: f32, b: f32) -> f32 {
     if bitcast<u32>(a) < 0x80000000u { return power; }
     // Negative: a real power needs an integer exponent; all floats from 2^24 on are even.
     let whole = infinite || floor(b) == b;
-    if !whole && magnitude != 0.0 && magnitude != infinity() { return not_a_number(); }
+    // By bits: a device that flushes subnormals compares them as 0.
+    let bits = bitcast<u32>(a) & 0x7fffffffu;
+    if !whole && bits != 0u && bits != 0x7f800000u { return not_a_number(); }
     let odd = whole && abs(b) < 16777216.0 && (i32(clamp(b, -16777216.0, 16777216.0)) & 1i) == 1i;
     return select(power, -power, odd);
 }

@@ -114,7 +114,7 @@ impl Function {
             QuarterTurns => &[NotANumber, MulHigh],
             Log => &[Infinity, NotANumber, IsNan, LogNearOne],
             Log1p => &[LogNearOne, Log],
-            Pow => &[Infinity, NotANumber, IsNan, Log, Exp],
+            Pow => &[NotANumber, IsNan, Log, Exp],
             Sin | Cos => &[QuarterTurns, SinOf],
             _ => &[],
         }
